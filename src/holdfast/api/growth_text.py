@@ -9,13 +9,17 @@ from holdfast.engine.opening.comparing.growth import Growth
 from holdfast.terminal.text import quantity
 
 
-def growth_lines(growth: Growth | None) -> Iterator[str]:
-    """How many trials are added, and at most how much they cost; nothing where a run has not grown."""
+def growth_lines(growth: Growth | None, *, rescoring: bool = False) -> Iterator[str]:
+    """How many trials are added, and at most how much they cost; nothing where a run has not grown.
+
+    A rescoring runs none of them.
+    """
     if growth is None:
         return
     if growth.trials:
-        yield f"Added: {quantity(growth.trials, 'trial')}, {growth.planned} in all; {_cost_text(growth)}."
-    if growth.scored_again:
+        later = "; `holdfast resume` runs them" if rescoring else ""
+        yield f"Added: {quantity(growth.trials, 'trial')}, {growth.planned} in all; {_cost_text(growth)}{later}."
+    if growth.scored_again and not rescoring:
         answers = quantity(growth.scored_again, "answer")
         yield f"Added: scores of {answers} by further scorers; nothing that is answered is asked again."
 

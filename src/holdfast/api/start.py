@@ -285,7 +285,8 @@ def _resume(
         return replace(started, warnings=[*warnings, *started.warnings])
     except SelectionFinished as found:
         selected = found.selection
-        return CompleteRun(found.counts, [], "", place, selected.matched, selected.blocked, selected.failed)
+        matched = selected.matched, selected.blocked, selected.failed
+        return CompleteRun(found.counts, [], "", place, *matched, rescoring=selection.rescoring)
 
 
 def _planned_scores(plan: ResumePlan) -> list[PlanEntry]:

@@ -115,7 +115,7 @@ class SessionCall:
         for warning in started.warnings:
             # Before the first call: money may be saved by it.
             print_warning(warning)
-        for line in growth_lines(started.growth):
+        for line in growth_lines(started.growth, rescoring=started.selection.slots is not None):
             print_note(line)
         ended = await execute_session(
             started, showing=choose_showing(started, asked=self._progress), interrupts=self.interrupts

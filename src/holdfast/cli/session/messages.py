@@ -30,6 +30,7 @@ from holdfast.engine.planning.selection import TrialSelection
 from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core.display_text import change_text, shell_word
+from holdfast.run.core.slot_versions import base_name
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
 from holdfast.spec.compare import Difference
@@ -50,11 +51,12 @@ def print_start(started: StartedSession) -> None:
     changed = "the configuration saved in the run"
     if started.decision is not None and started.decision.changes:
         changed += f" and {quantity(len(started.decision.changes), 'change')}"
-    say(f"Resuming {started.place} (id {short_id(session.run)}, session {session.number}), with {changed}.")
+    verb = "Resuming" if started.selection.slots is None else "Rescoring"
+    say(f"{verb} {started.place} (id {short_id(session.run)}, session {session.number}), with {changed}.")
     _print_changes(started)
     for note in started.notes:
         say(f"note: {note}")
-    for line in growth_lines(started.growth):
+    for line in growth_lines(started.growth, rescoring=started.selection.slots is not None):
         say(line, always=True)
     say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
     if not len(started.selection.redo):
@@ -76,7 +78,9 @@ def _print_left_alone(started: StartedSession, counts: StateCounts) -> None:
 
 
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
-    if selection.remaining is not None:
+    if selection.slots is not None:
+        _print_slots(selection)
+    elif selection.remaining is not None:
         say(f"Running {len(selection.remaining)} of the {counts.remaining} remaining trials.")
     if len(selection.redo):
         kept = "; a finished trial keeps its result until the new attempt has finished" if selection.again else ""
@@ -85,6 +89,16 @@ def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
             say(f"A task of theirs that was stopped continues: up to {quantity(stopped, 'more trial')} are run.")
         if selection.remaining is None and counts.to_run:
             say("Other trials that a resume runs are run as well; --where chooses among them.")
+
+
+def _print_slots(selection: TrialSelection) -> None:
+    """Says how many scores a rescoring fills, and of which scorers."""
+    slots, answers = selection.slots or {}, len(selection.remaining or ())
+    if not answers:
+        say("Nothing to score: these scorers have already scored every answer.")
+        return
+    parts = ", ".join(f"{base_name(name)} {len(keys)}" for name, keys in slots.items())
+    say(f"Scoring {quantity(answers, 'answer')} ({parts}); the model under test is not called.")
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
@@ -120,7 +134,9 @@ def _print_complete(
     if scores is not None:
         scores.print_table()
     done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
-    if complete.left:
+    if complete.rescoring:
+        click.echo(f"{complete.place}: nothing to score: these scorers have scored every selected answer; {done}.")
+    elif complete.left:
         _print_left(complete, scores, done)
     elif complete.selected is not None:
         click.echo(f"{complete.place}: nothing was run: all {complete.selected} selected trials are finished; {done}.")

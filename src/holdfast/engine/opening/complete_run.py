@@ -39,6 +39,8 @@ class CompleteRun(NamedTuple):
     """How many of those are blocked."""
     failed: int = 0
     """How many of those have failed, or belong to a task that was stopped."""
+    rescoring: bool = False
+    """Whether answers were to be scored, and no score was missing."""
     code_notes: Sequence[str] = ()
     """What a person should know of how its code was compared."""
 

@@ -105,14 +105,22 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, 
             else:
                 differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
     differences += _compare_weights(saved.weights, offered.weights)
-    return Decision(joined.spec, list(map(_rescored, differences)) if rescoring else differences)
+    return Decision(joined.spec, _rescored(differences) if rescoring else differences)
 
 
-def _rescored(item: Difference) -> Difference:
-    """The difference where answers are scored once more: how they are judged may change."""
-    if item.drift is not Drift.SCORING or item.verdict is not DriftVerdict.REFUSED:
-        return item
-    return msgspec.structs.replace(item, verdict=DriftVerdict.APPLIED, way_out="")
+def _rescored(differences: list[Difference]) -> list[Difference]:
+    """The differences where answers are scored once more: how they are judged may change."""
+    named = {item.path for item in differences if item.drift is Drift.SCORING and item.old != ""}
+    return [
+        msgspec.structs.replace(item, verdict=DriftVerdict.APPLIED, way_out="") if _is_judging(item) else item
+        for item in differences
+        # Where the arguments of a scorer are listed, that its digest is another says nothing more.
+        if item.path not in named or item.old != ""
+    ]
+
+
+def _is_judging(item: Difference) -> bool:
+    return item.drift is Drift.SCORING and item.verdict is DriftVerdict.REFUSED
 
 
 def _compare_weights(saved: Mapping[str, str], offered: Mapping[str, str]) -> Iterator[Difference]:

@@ -25,6 +25,7 @@ from holdfast.tasks.task import Task
 if TYPE_CHECKING:
     from holdfast.engine.opening.fork import ForkForecast
 
+_RESCORED = "the recorded answers scored again, beside the scores that they have"
 _NEW_RUN = "a new run, in which identical requests are answered from this one"
 
 
@@ -38,23 +39,27 @@ class WaysOut:
     def lines(self, decision: Decision, *, is_accepted_unchanged: bool) -> Iterator[str]:
         """One line each; `is_accepted_unchanged` says whether a resume without the offer would be accepted."""
         if any((task.use or "").startswith(IN_MEMORY) for task in self._saved.tasks.values()):
-            yield from self._in_python()
+            yield from self._in_python(decision)
             return
         if is_accepted_unchanged:
             yield f"without the change, the saved configuration is used: holdfast resume {self._run}"
         else:
             yield f"undo the changes of data or code, then: holdfast resume {self._run}"
+        if _is_scoring(decision):
+            yield from filter(None, [self._rescore()])
         forecast = self._forecast()
         again = [self._rerun()] if any(item.drift is Drift.IDENTITY for item in decision.refused) else []
         forked = [self._fork(decision, forecast)]
         keeps_none = forecast is not None and not forecast.kept
         yield from filter(None, [*again, *forked] if keeps_none else [*forked, *again])
 
-    def _in_python(self) -> Iterator[str]:
+    def _in_python(self, decision: Decision) -> Iterator[str]:
         """Tasks that exist in a process only are resumed from there."""
         place = self._reader.place
         if self._offer is not None:
             yield f"with the tasks and settings as they were: {evaluate_line(place, 'run')}"
+        if _is_scoring(decision):
+            yield f"{_RESCORED}: rescore({place!r}, tasks=tasks)  # in Python"
         yield f"{_NEW_RUN}: {evaluate_line(place, 'reuse')}"
 
     def _forecast(self) -> ForkForecast | None:
@@ -74,6 +79,13 @@ class WaysOut:
         command = " ".join(filter(None, ["holdfast fork", self._run, shlex.join(words)]))
         return f"{_fork_effect(decision, forecast)}: {command}"
 
+    def _rescore(self) -> str:
+        words = () if self._offer is None else self._offer.fork_words
+        if words is None:
+            return ""
+        command = " ".join(filter(None, ["holdfast rescore", self._run, shlex.join(words)]))
+        return f"{_RESCORED}: {command}"
+
     def _rerun(self) -> str:
         first = self._reader.sessions[0]
         words = rerun_words(first) if self._offer is None else self._offer.run_words
@@ -81,9 +93,13 @@ class WaysOut:
         return f"{_NEW_RUN}: {command}" if command else ""
 
 
+def _is_scoring(decision: Decision) -> bool:
+    """Whether everything that is refused is about how answers are judged."""
+    return all(item.drift is Drift.SCORING for item in decision.refused)
+
+
 def _fork_effect(decision: Decision, forecast: ForkForecast | None) -> str:
-    is_scoring = all(item.drift is Drift.SCORING for item in decision.refused)
     kept = "what the change does not affect" if forecast is None else f"{forecast.kept} of {forecast.planned} trials"
-    if is_scoring:
+    if _is_scoring(decision):
         return f"a new run that keeps the answers of {kept} and scores them again"
     return f"a new run that keeps {kept} and answers identical requests of the others from this one"
