@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.opening.fork_identity import TrialIdentities, mark_changes
+from holdfast.engine.opening.fork_slots import step_at_slot, with_plain_names
 from holdfast.engine.opening.new_run import StartedSession, create_planned
 from holdfast.engine.opening.noted_runs import FORK, noted_run
 from holdfast.engine.opening.second_load import unsteady_values
@@ -29,10 +30,11 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
-from holdfast.engine.trials.scopes import key_at_slot, slot_path
+from holdfast.engine.trials.scopes import slot_path
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
+from holdfast.run.core.slot_versions import slots_by_name
 from holdfast.run.drift.code_changes import recorded_code
 from holdfast.run.drift.served_names import recorded_name, served_note
 from holdfast.run.fold.reader import RunReader
@@ -170,7 +172,8 @@ class _KeptTrials:
         if why := self._difference(planned):
             self._count_remaining(planned, why)
             return
-        state = self._history.kept_attempt(planned.key)
+        named = slots_by_name(self._reader.sessions[-1], planned.task.name)
+        state = with_plain_names(self._history.kept_attempt(planned.key), named)
         kept = self._kept_scores(planned)
         yield from self._transcript(planned, state, kept)
         here: dict[str, Any] = {"source": self._source, "attempt": state.attempt}
@@ -279,13 +282,7 @@ def _slot_steps(state: AttemptState, scorer: str) -> list[StepRecord]:
     if (score := state.scores.get(scorer)) is not None:
         return state.slot_steps.get(slot_path(scorer, score.slot_attempt), [])
     attempt = state.slots.get(scorer, NEW_SLOT).attempt
-    return [_at_slot(step, slot_path(scorer, 1)) for step in state.slot_steps.get(slot_path(scorer, attempt), [])]
-
-
-def _at_slot(step: StepRecord, path: str) -> StepRecord:
-    """The step as one of the score slot's attempt at `path`; what it refers to is of the same attempt."""
-    moved = {name: key_at_slot(getattr(step, name), path) for name in ("step", "parent", "lender")}
-    return msgspec.structs.replace(step, **moved)
+    return [step_at_slot(step, slot_path(scorer, 1)) for step in state.slot_steps.get(slot_path(scorer, attempt), [])]
 
 
 def _coordinates(planned: PlannedTrial) -> Coordinates:
