@@ -141,6 +141,7 @@ class ModelSet:
             except ModelError as error:
                 pause = self._caller.pause_after(error, model, tries)
             else:
+                self._caller.note_unsent_schema(model, request)
                 model.failing_since, model.has_replied = None, True
                 return reply
             await self.clock.sleep(pause)

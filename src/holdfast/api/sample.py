@@ -29,7 +29,7 @@ from holdfast.sampling.result import SamplingResult
 from holdfast.sampling.strategies.repair import Rejection
 from holdfast.sampling.strategies.strategy import Strategy, check_strategy
 from holdfast.tasks.prompt import as_messages
-from holdfast.tasks.solver import check_generation
+from holdfast.tasks.solver import check_generation, split_schema
 
 _MODEL = "model"
 _log = logging.getLogger("holdfast.sampling")
@@ -142,9 +142,9 @@ class MemoryHost:
             UsageError: there is no such model.
         """
         asked = self._models.model(model or self.model)
-        base = asked.spec.generation
-        chosen = msgspec.structs.replace(base, **generation) if generation else base
-        return await self._models.call(asked, Request(messages, chosen), self._activity, self._count)
+        base, (given, schema) = asked.spec.generation, split_schema(generation)
+        chosen = msgspec.structs.replace(base, **given) if given else base
+        return await self._models.call(asked, Request(messages, chosen, schema), self._activity, self._count)
 
     def _count(self) -> None:
         self.calls += 1

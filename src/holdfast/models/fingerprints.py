@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from typing import Any
 
 import msgspec
 
@@ -37,10 +38,18 @@ class MessageHash:
             longer.update(b",%b" % _encode(message) if place else _encode(message))
         return MessageHash(longer, self.count + len(messages))
 
-    def fingerprint(self, generation: Generation) -> bytes:
-        """Of the request with these messages."""
+    def fingerprint(self, generation: Generation, response_schema: dict[str, Any] | None = None) -> bytes:
+        """Of the request with these messages.
+
+        Raises:
+            UnicodeEncodeError: the rest of it holds text that UTF-8 cannot carry.
+        """
         whole = self._hash.copy()
-        whole.update(b'],"generation":%b}' % _encode(generation))
+        whole.update(b'],"generation":%b' % _encode(generation))
+        if response_schema is not None:
+            # Only then, so that a request without one has the fingerprint that it always had.
+            whole.update(b',"response_schema":%b' % _encode(response_schema))
+        whole.update(b"}")
         return whole.digest()
 
 
@@ -50,6 +59,9 @@ NO_MESSAGES = MessageHash(new_content_digest(b'{"messages":['), 0)
 def fingerprint(request: Request) -> bytes:
     """Sixteen bytes that two requests share if and only if they ask the same in the same way."""
     try:
-        return NO_MESSAGES.plus(request.messages).fingerprint(request.generation)
+        return NO_MESSAGES.plus(request.messages).fingerprint(request.generation, request.response_schema)
     except UnicodeEncodeError:
-        return packed_digest(_encode(encodable(msgspec.to_builtins(request))))
+        plain = msgspec.to_builtins(request)
+        if request.response_schema is None:
+            del plain["response_schema"]
+        return packed_digest(_encode(encodable(plain)))

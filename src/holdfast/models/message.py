@@ -102,6 +102,8 @@ class Request(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     messages: tuple[Message, ...]
     generation: Generation = Generation()
+    response_schema: dict[str, Any] | None = None
+    """A JSON Schema that the reply has to fit; a provider that takes none leaves it out, and the reply is any text."""
 
 
 class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):

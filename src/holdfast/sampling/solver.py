@@ -39,7 +39,7 @@ class SampledGenerate(Generate, frozen=True, kw_only=True, dict=True):
 
     async def __call__(self, trial: Trial) -> Any:
         messages = self.messages(trial.sample, trial.axes)
-        drawing = {"strategy": self.strategy, "requirements": self.requirements}
+        drawing: dict[str, Any] = {"strategy": self.strategy, "requirements": self.requirements}
         return await trial.generate(messages, **drawing, **self.generation)
 
     @property

@@ -20,6 +20,8 @@ from holdfast.tasks.template import Template
 from holdfast.tasks.trial_interface import Trial
 
 AXIS = "prompt"
+SCHEMA = "response_schema"
+"""The parameter of a call beside those of its generation: a JSON Schema that the reply has to fit."""
 REVISION = 1
 """Raised whenever the same prompt and sample give other messages than before."""
 
@@ -157,16 +159,38 @@ def check_generation(given: dict[str, Any]) -> None:
     Raises:
         ConfigurationError: one of them is unknown, or its value is out of range.
     """
-    known = Generation.__struct_encode_fields__
+    known = (*Generation.__struct_encode_fields__, SCHEMA)
     for name in given:
         if name not in known:
             raise ConfigurationError(
                 f"generate() takes no parameter {name!r}; it takes {listing(known)}.", hint=did_you_mean(name, known)
             )
+    generation, schema = split_schema(given)
     try:
-        msgspec.convert(given, Generation)
+        msgspec.convert(generation, Generation)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"A parameter of generate() is wrong: {error}.") from None
+    if schema is not None:
+        _check_schema(schema)
+
+
+def split_schema(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The parameters of one call that say how its reply is drawn, and the schema that the reply has to fit, if any."""
+    generation = dict(given)
+    return generation, generation.pop(SCHEMA, None)
+
+
+def _check_schema(schema: object) -> None:
+    """Raises ConfigurationError if it cannot be the JSON Schema of a reply; whether it is a valid one, servers say."""
+    hint = f'As in {SCHEMA}={{"type": "object", "properties": {{...}}, "required": [...]}}.'
+    if not isinstance(schema, dict) or not all(isinstance(name, str) for name in schema):
+        raise ConfigurationError(
+            f"{SCHEMA} is a {type(schema).__name__}; it has to be a JSON Schema, a dict.", hint=hint
+        )
+    try:
+        msgspec.json.encode(schema)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ConfigurationError(f"{SCHEMA} cannot be sent as JSON: {error}.", hint=hint) from None
 
 
 def _prompts(given: Prompts) -> dict[str, Template]:

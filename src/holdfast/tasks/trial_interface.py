@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 OnInterrupted = Literal["again", "fail"]
 Prompt = str | Message | Sequence[Message]
+ResponseSchema = dict[str, Any] | None
 
 
 class Sampled(Protocol):
@@ -68,6 +69,9 @@ class Trial(Protocol):
     # With a strategy or with requirements it is one sampling of the model: its candidates and its choice are durable
     # as well, and the conversation continues from the chosen one. Without a strategy, one candidate is drawn.
     # Validators get the `validation_context`, or the sample if none is given.
+    #
+    # `response_schema` is a JSON Schema that the reply has to fit. Where the provider does not send one, the reply is
+    # any text: whoever reads it has to cope with that.
     @overload
     async def generate(
         self,
@@ -76,14 +80,21 @@ class Trial(Protocol):
         strategy: Any,
         requirements: Sequence[Any] = (),
         validation_context: Any = None,
+        response_schema: ResponseSchema = None,
         **generation: Any,
     ) -> Sampled: ...
     @overload
     async def generate(
-        self, prompt: Prompt, *, requirements: Sequence[Any], validation_context: Any = None, **generation: Any
+        self,
+        prompt: Prompt,
+        *,
+        requirements: Sequence[Any],
+        validation_context: Any = None,
+        response_schema: ResponseSchema = None,
+        **generation: Any,
     ) -> Sampled: ...
     @overload
-    async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
+    async def generate(self, prompt: Prompt, *, response_schema: ResponseSchema = None, **generation: Any) -> Reply: ...
     async def step(
         self,
         name: str,
@@ -129,14 +140,21 @@ class TrialScope(Protocol):
         strategy: Any,
         requirements: Sequence[Any] = (),
         validation_context: Any = None,
+        response_schema: ResponseSchema = None,
         **generation: Any,
     ) -> Sampled: ...
     @overload
     async def generate(
-        self, prompt: Prompt, *, requirements: Sequence[Any], validation_context: Any = None, **generation: Any
+        self,
+        prompt: Prompt,
+        *,
+        requirements: Sequence[Any],
+        validation_context: Any = None,
+        response_schema: ResponseSchema = None,
+        **generation: Any,
     ) -> Sampled: ...
     @overload
-    async def generate(self, prompt: Prompt, **generation: Any) -> Reply: ...
+    async def generate(self, prompt: Prompt, *, response_schema: ResponseSchema = None, **generation: Any) -> Reply: ...
     async def step(
         self,
         name: str,
@@ -154,7 +172,9 @@ class TrialScope(Protocol):
 class ScoreScope(Protocol):
     """What a scorer gets that has a parameter `scope`: everything that it does through this object is durable."""
 
-    async def generate(self, prompt: Prompt, *, model: str = "", **generation: Any) -> Reply:
+    async def generate(
+        self, prompt: Prompt, *, model: str = "", response_schema: ResponseSchema = None, **generation: Any
+    ) -> Reply:
         """One call of a model as a judge: of one of the eval's, or of the one under test if none is named.
 
         A text continues the conversation with the model under test; a call of a named one is a conversation of its own.

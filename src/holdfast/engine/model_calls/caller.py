@@ -264,10 +264,16 @@ class Caller:
             self.served.check(model, reply)
         if reply.finish not in USUAL_REASONS or reply.usage is None or reply.warnings:
             self._check_oddities(model, reply)
+        self.note_unsent_schema(model, request)
         if reply.model != model.last_name:
             self.served.accept(model, reply)
         model.failing_since, model.has_replied = None, True
         return reply
+
+    def note_unsent_schema(self, model: OpenModel, request: Request) -> None:
+        """Takes note of a reply that was to fit a schema which its provider does not send."""
+        if request.response_schema is not None and not model.takes_schema:
+            self._warnings.note_schema(model)
 
     def _check_oddities(self, model: OpenModel, reply: Reply) -> None:
         """Takes note of what is odd about a reply.

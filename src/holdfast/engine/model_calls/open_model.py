@@ -65,6 +65,11 @@ class OpenModel:
         self.limit.maximum = spec.concurrency_limit or getattr(self.provider, "concurrency_limit", None)
         self.rate_limiter.set_limit(spec.rate_limit)
 
+    @property
+    def takes_schema(self) -> bool:
+        """Whether its provider sends the schema that a reply has to fit."""
+        return bool(getattr(self.provider, "takes_response_schema", False))
+
     def note_failure(self, now: float) -> float:
         """Takes note of a failed call; since when every call has failed."""
         self.failing_since = now if self.failing_since is None else self.failing_since

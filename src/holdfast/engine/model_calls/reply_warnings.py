@@ -16,7 +16,7 @@ from holdfast.models.finish_reasons import is_known_reason
 from holdfast.models.message import UNKNOWN_USAGE, Reply
 from holdfast.run.core.records import REPLY_NOTE, NoteRecord
 
-FINISH = "finish"
+FINISH, SCHEMA = "finish", "response_schema"
 _MOST_REASONS = 10
 """How many unknown finish reasons of a model are told apart: a server may give a new one with every reply."""
 _REASON_CHARACTERS = 80
@@ -43,6 +43,10 @@ class ReplyWarnings:
             self._warn(model.name, UNKNOWN_USAGE, "A reply came without usage, so its tokens are unknown.")
         if not is_known_reason(reply.finish):
             self._note_reason(model.name, excerpt(reply.finish, _REASON_CHARACTERS))
+
+    def note_schema(self, model: OpenModel) -> None:
+        """Takes note of a reply that was not held to the schema of its request, because its provider takes none."""
+        self._warn(model.name, SCHEMA, "Its provider does not send a response_schema: replies may not fit it.")
 
     def _note_reason(self, model: str, reason: str) -> None:
         kind, known = f"{FINISH} {reason}", self.counts.get(model, {})

@@ -53,14 +53,14 @@ def value_lines(value: Any) -> list[str]:
 def request_lines(request: Request) -> list[str]:
     """What is asked of a model, as lines."""
     plain = msgspec.to_builtins(recorded_request(request, request.messages))
-    return [*_message_lines(plain["messages"]), *_generation_lines(plain)]
+    return [*_message_lines(plain["messages"]), *_option_lines(plain)]
 
 
 def recorded_lines(step: StepRecord, steps: Mapping[str, StepRecord]) -> list[str]:
     """The same of a recorded step; of one that is no call, its arguments. `steps` are all of them, by their keys."""
     if not step.model or not isinstance(step.request, dict):
         return value_lines(step.request)
-    return [*_message_lines(_recorded_messages(step, steps)), *_generation_lines(step.request)]
+    return [*_message_lines(_recorded_messages(step, steps)), *_option_lines(step.request)]
 
 
 def _recorded_messages(step: StepRecord, steps: Mapping[str, StepRecord]) -> list[Any]:
@@ -90,6 +90,9 @@ def _one_message(message: Mapping[str, Any]) -> Iterator[str]:
         yield from value_lines(others)
 
 
-def _generation_lines(request: Mapping[str, Any]) -> list[str]:
+def _option_lines(request: Mapping[str, Any]) -> list[str]:
+    """How the reply is to be drawn, and the schema that it has to fit."""
     generation = request.get("generation") or {}
-    return [f"{name}: {value}" for name, value in sorted(generation.items())]
+    lines = [f"{name}: {value}" for name, value in sorted(generation.items())]
+    schema = request.get("response_schema")
+    return lines if schema is None else [*lines, "response_schema:", *value_lines(schema)]

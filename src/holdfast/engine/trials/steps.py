@@ -45,8 +45,16 @@ _DEFAULT_GENERATION = Generation()
 
 def request_fingerprint(request: Request, messages: MessageHash | None = None) -> str:
     """The fingerprint of a request, in the key of its step; sooner made where the hash of its messages is known."""
-    whole = fingerprint(request) if messages is None else messages.fingerprint(request.generation)
-    return blake2b(whole, digest_size=12).hexdigest()
+    return blake2b(_whole_fingerprint(request, messages), digest_size=12).hexdigest()
+
+
+def _whole_fingerprint(request: Request, messages: MessageHash | None) -> bytes:
+    if messages is None:
+        return fingerprint(request)
+    try:
+        return messages.fingerprint(request.generation, request.response_schema)
+    except UnicodeEncodeError:
+        return fingerprint(request)
 
 
 def arguments_fingerprint(arguments: Any) -> str:
@@ -258,10 +266,13 @@ def _families(records: list[StepRecord]) -> dict[str, set[str]]:
 
 def recorded_request(request: Request, added: Sequence[Message]) -> dict[str, Any]:
     """What is new in a request, and how the reply was to be drawn."""
-    if request.generation == _DEFAULT_GENERATION:
-        return {"messages": added}
-    chosen = {name: value for name, value in msgspec.to_builtins(request.generation).items() if value not in (None, {})}
-    return {"messages": added, "generation": chosen}
+    record: dict[str, Any] = {"messages": added}
+    if request.generation != _DEFAULT_GENERATION:
+        plain = msgspec.to_builtins(request.generation)
+        record["generation"] = {name: value for name, value in plain.items() if value not in (None, {})}
+    if request.response_schema is not None:
+        record["response_schema"] = request.response_schema
+    return record
 
 
 class RecordedReply(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -52,7 +52,7 @@ class RequestSlots:
 class LocalProvider:
     """A local model; llama.cpp is started by the first `send`."""
 
-    takes_seed = True
+    takes_seed = takes_response_schema = True
 
     def __init__(self, spec: ModelSpec, options: LocalOptions, weights: Path) -> None:
         self._spec = spec

@@ -23,15 +23,19 @@ from holdfast.models.redaction import redact, redact_json
 from holdfast.spec import Generation
 
 RESERVED = ("messages", "model", "n", "stream")
+_FORMAT, _SCHEMA_NAME = "response_format", "reply"
 _ENCODER = msgspec.json.Encoder()
 
 
 class RequestEncoder:
     """Encodes requests to one model; the part before the messages is fixed, the part after them is kept."""
 
-    def __init__(self, model: str, max_tokens_field: str, reasoning_field: str | None = None) -> None:
+    def __init__(
+        self, model: str, max_tokens_field: str, reasoning_field: str | None = None, *, takes_schema: bool = True
+    ) -> None:
         self._head = b'{"model":' + _ENCODER.encode(model) + b',"messages":'
         self._max_tokens_field, self._reasoning_field = max_tokens_field, reasoning_field
+        self._takes_schema = takes_schema
         self._generation: Generation | None = None
         self._tail = b""
 
@@ -40,12 +44,26 @@ class RequestEncoder:
         if request.generation is not self._generation:
             self._tail = self._encode_tail(request.generation)
             self._generation = request.generation
+        format_ = self._encode_format(request)
         messages = chat_messages(request.messages, self._reasoning_field)
         try:
             encoded = _ENCODER.encode(messages)
         except UnicodeEncodeError:
             encoded = _ENCODER.encode(encodable(msgspec.to_builtins(messages)))
-        return b"".join((self._head, encoded, self._tail))
+        return b"".join((self._head, encoded, self._tail, format_, b"}"))
+
+    def _encode_format(self, request: Request) -> bytes:
+        """The member of the body that holds the reply to a schema; empty where none is asked for."""
+        schema = request.response_schema
+        if schema is None or not self._takes_schema:
+            return b""
+        if _FORMAT in request.generation.extra_body:
+            raise ConfigurationError(
+                f"generation.extra_body sets {_FORMAT!r}, and the call has a response_schema.",
+                hint="Remove one of them.",
+            )
+        value = {"type": "json_schema", "json_schema": {"name": _SCHEMA_NAME, "schema": schema, "strict": True}}
+        return b',"%b":%b' % (_FORMAT.encode(), _ENCODER.encode(encodable(value)))
 
     def _encode_tail(self, generation: Generation) -> bytes:
         fields = msgspec.to_builtins(generation)
@@ -60,7 +78,7 @@ class RequestEncoder:
             fields[self._max_tokens_field] = fields.pop("max_tokens")
         members = {name: value for name, value in fields.items() if value is not None} | extra
         encoded = _ENCODER.encode(encodable(members))
-        return b"," + encoded[1:] if members else b"}"
+        return b"," + encoded[1:-1] if members else b""
 
 
 def decode_reply(name: str, status: int, body: bytes, charset: str = "") -> Reply:

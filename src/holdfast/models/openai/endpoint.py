@@ -42,6 +42,12 @@ class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Example: `reasoning_content`
     """
 
+    takes_response_schema: bool = True
+    """Whether the JSON Schema that a call gives for its reply is sent, as `response_format`. Set it to false for a
+    server that refuses it: the reply is then any text.
+    Example: `false`
+    """
+
     api_version: str | None = None
     """The value of `api-version` in the address, as some Azure deployments need it. Default: none.
     Example: `'2024-10-21'`
@@ -61,6 +67,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     proxy: str | None = None
     max_tokens_field: str = "max_tokens"
     reasoning_field: str | None = None
+    takes_response_schema: bool = True
     max_reply_bytes: int = REPLY_BYTES
     key_variable: str = ""
     """The environment variable that the key comes from; empty where no key is sent."""
@@ -92,6 +99,7 @@ def resolve_endpoint(
         proxy=_proxy_address(name, spec.proxy, url),
         max_tokens_field=options.max_tokens_field or (preset.max_tokens_field if at_home else "max_tokens"),
         reasoning_field=options.reasoning_field,
+        takes_response_schema=options.takes_response_schema,
         max_reply_bytes=options.max_reply_bytes,
         key_variable=key_variable,
     )

@@ -38,7 +38,13 @@ class OpenAIProvider:
         self._endpoint = endpoint
         self._name = endpoint.name
         self._url = URL(endpoint.url)
-        self._encoder = RequestEncoder(endpoint.model, endpoint.max_tokens_field, endpoint.reasoning_field)
+        self.takes_response_schema = endpoint.takes_response_schema
+        self._encoder = RequestEncoder(
+            endpoint.model,
+            endpoint.max_tokens_field,
+            endpoint.reasoning_field,
+            takes_schema=endpoint.takes_response_schema,
+        )
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._gives_reasons = False

@@ -37,7 +37,7 @@ Fits = Callable[[str], bool]
 class ScriptedProvider:
     """Answers from a script; `sleep` is how it spends its latency."""
 
-    takes_seed = True
+    takes_seed = takes_response_schema = True
 
     def __init__(self, model: str, script: Script, sleep: Sleep = asyncio.sleep) -> None:
         self._name = f"scripted/{model}"

@@ -35,7 +35,7 @@ from holdfast.models.role import ModelRole
 from holdfast.run.core.records import RETRIED, CallRecord, Failure, RefusedRecord, StepRecord
 from holdfast.run.drift.served_names import recorded_name
 from holdfast.spec import Generation
-from holdfast.tasks.solver import check_generation
+from holdfast.tasks.solver import SCHEMA, check_generation, split_schema
 
 _to_builtins = msgspec.to_builtins
 
@@ -88,7 +88,7 @@ class DurableCalls:
         if self._environment.deterministic:
             # What the call gives comes last. It is counted either way: its number is its place in the solver.
             generation = {"seed": scope.call_seed(self._recorder.seed), **generation}
-        request = Request(messages, self._generation(asked.model, generation))
+        request = self._request(asked.model, messages, generation)
         hash_ = conversation.hash_with(messages)
         key = scope.key(asked.call_name, request_fingerprint(request, hash_))
         if (recorded := self._steps.replay(scope, key)) is not None:
@@ -103,6 +103,14 @@ class DurableCalls:
         else:
             reply = await self._ask_model(asked, request, key, conversation, self._why_again(scope, key))
         return reply, Conversation((*messages, reply.message), key, hash_)
+
+    def _request(self, model: OpenModel, messages: tuple[Message, ...], given: dict[str, Any]) -> Request:
+        """`given` are the parameters of the call."""
+        if SCHEMA not in given:
+            return Request(messages, self._generation(model, given))
+        check_generation(given)
+        generation, schema = split_schema(given)
+        return Request(messages, self._generation(model, generation), schema)
 
     def _generation(self, model: OpenModel, overrides: dict[str, Any]) -> Generation:
         base, epoch = model.spec.generation, self._recorder.planned.epoch
