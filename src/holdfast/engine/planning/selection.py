@@ -20,6 +20,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
 from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Names, Where, parse_where
+from holdfast.tasks.judges.panels import shown_names
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def select_trials(
 def _names(reader: RunReader, prepared: PreparedEval) -> Names:
     known = names_of(reader.fold)
     axes = {axis for task in prepared.tasks for axes in task.axes for axis in axes}
-    scorers = {scorer.name for task in prepared.tasks for scorer in task.task.scorers}
+    scorers = {name for task in prepared.tasks for name in shown_names(task.task.scorers)}
     return Names(known.axes | axes, known.scorers | scorers)
 
 

@@ -92,5 +92,6 @@ def names_of(fold: RunFold) -> Names:
     axes = {axis for task in code for axis in task.axes} | {
         axis for group in fold.groups.values() for axis in group.axes
     }
-    scorers = {scorer for entry in fold.plan for scorer in entry.scorers} | set(fold.scorers)
-    return Names(frozenset(axes), frozenset(scorers))
+    planned = {scorer for entry in fold.plan for scorer in entry.scorers}
+    shown = {scorer for entry in fold.plan for scorer in entry.shown_scorers}
+    return Names(frozenset(axes), frozenset(shown | (set(fold.scorers) - planned)))

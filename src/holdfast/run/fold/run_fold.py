@@ -14,9 +14,10 @@ import msgspec
 
 from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
-from holdfast.run.core.records import PlanEntry, SessionRecord
+from holdfast.run.core.records import PanelEntry, PlanEntry, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
 from holdfast.run.core.task_stops import TaskDecision, TaskStop, WatchStep
+from holdfast.run.fold.panels import with_panels
 from holdfast.run.fold.rows.fold_tables import (
     KEPT,
     REPLY,
@@ -45,7 +46,7 @@ from holdfast.run.fold.states import (
 Query = Callable[..., Iterator[tuple[Any, ...]]]
 """Gives the rows of a statement, as `Index.query` does."""
 _COLUMNS = "key, standing, row, places"
-_KEY_AND_SCORER = itemgetter(0, 1)
+_KEY, _KEY_AND_SCORER = itemgetter(0), itemgetter(0, 1)
 _COUNTING = f"attempt BETWEEN answer AND abs(counted) AND state <= {UNSCORED}"
 """Which slots count: those that are filled, from the attempt that gave the answer to the one that counts."""
 _NOT_ENDED = {INTERRUPTED, NOT_SCORED}
@@ -155,6 +156,8 @@ class SlotValue(NamedTuple):
     value: float | None
     row: bytes
     """Of the trial, as it is stored."""
+    reason: str = ""
+    """Why a panel has left the answer unscored, if it has."""
 
 
 class RunFold:
@@ -260,6 +263,11 @@ class RunFold:
     def planned_scorers(self) -> dict[str, list[str]]:
         """Who has to score the trials of a task."""
         return {entry.task: entry.scorers for entry in self.plan}
+
+    @cached_property
+    def panels(self) -> dict[str, dict[str, PanelEntry]]:
+        """The scorers with judges, by task and name; tasks that have none are left out."""
+        return {entry.task: entry.panels for entry in self.plan if entry.panels}
 
     @property
     def planned(self) -> int:
@@ -481,14 +489,20 @@ class RunFold:
     # Scores.
 
     def scores_of(self, key: str) -> dict[str, float | None]:
-        """The scores that count of one trial: those of the attempt that counts; None for a slot filled without one."""
+        """The scores that count of one trial: those of the attempt that counts; None for a slot filled without one.
+
+        Those of panels are among them.
+        """
         query = (
             "SELECT name, value, state FROM slots JOIN scorers ON scorers.id = scorer"  # noqa: S608 - no value
             " JOIN trials USING (key)"
             f" WHERE key = ? AND {_COUNTING} ORDER BY scorer, attempt"
         )
         rows = self._query(query, (pack_key(key),))
-        return {name: value for name, value, state in rows if value is not None or state == UNSCORED}
+        scores = {name: value for name, value, state in rows if value is not None or state == UNSCORED}
+        trial = self.find(key) if self.panels else None
+        panels = self.panels.get(trial.standing.group.task) if trial is not None else None
+        return {name: found.value for name, found in with_panels(scores, panels).items()} if panels else scores
 
     def slot_ids(self, key: str) -> Iterator[RecordId]:
         """The records that fill the slots of one trial which count."""
@@ -499,7 +513,24 @@ class RunFold:
         return (RecordId(*row) for row in self._query(query, (pack_key(key),)))
 
     def slots(self) -> Iterator[SlotValue]:
-        """Every score that counts, trial by trial."""
+        """Every score that counts, trial by trial; those of panels are among them."""
+        if not self.panels:
+            yield from self.recorded_slots()
+            return
+        for _, group in groupby(self.recorded_slots(), _KEY):
+            yield from self._with_panels(list(group))
+
+    def _with_panels(self, slots: list[SlotValue]) -> Iterator[SlotValue]:
+        """The scores of one trial, those of panels added."""
+        panels = self.panels.get(slots[0].standing.group.task)
+        if not panels:
+            yield from slots
+            return
+        for name, found in with_panels({slot.scorer: slot.value for slot in slots}, panels).items():
+            yield slots[0]._replace(scorer=name, value=found.value, reason=found.reason)
+
+    def recorded_slots(self) -> Iterator[SlotValue]:
+        """Every score on record that counts, trial by trial."""
         names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
         standings = self.standings
         query = (
@@ -515,6 +546,19 @@ class RunFold:
 
         A running score needs no more than this; metrics are computed from `slots`.
         """
+        return self._summed_slots() if self.panels else self._stored_sums()
+
+    def _summed_slots(self) -> dict[tuple[str, str], dict[str, tuple[int, float]]]:
+        """The same where panels have to be computed, trial by trial."""
+        found: dict[tuple[str, str], dict[str, tuple[int, float]]] = {}
+        for slot in self.slots():
+            if slot.standing.state.is_finished and slot.value is not None:
+                sums = found.setdefault(self._pair(slot.standing.group), {})
+                count, total = sums.get(slot.scorer, (0, 0.0))
+                sums[slot.scorer] = count + 1, total + slot.value
+        return found
+
+    def _stored_sums(self) -> dict[tuple[str, str], dict[str, tuple[int, float]]]:
         names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
         last = (
             "SELECT standing, scorer, value, max(attempt) FROM slots JOIN trials USING (key)"  # noqa: S608 - no value
