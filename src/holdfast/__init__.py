@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holdfast.run.remote.recover import recover, recover_async
     from holdfast.spec import TrialLimits
     from holdfast.tasks.answer import Answer
+    from holdfast.tasks.judges.model_graded import model_graded
     from holdfast.tasks.sample import Sample
     from holdfast.tasks.score import Score
     from holdfast.tasks.scorers.choice import choice
@@ -88,6 +89,7 @@ _HOMES = {
     "generate": "holdfast.tasks.solver",
     "includes": "holdfast.tasks.scorers.includes",
     "list_recoverable": "holdfast.run.remote.list_runs",
+    "model_graded": "holdfast.tasks.judges.model_graded",
     "numeric": "holdfast.tasks.scorers.numeric",
     "recover": "holdfast.run.remote.recover",
     "recover_async": "holdfast.run.remote.recover",
@@ -143,6 +145,7 @@ __all__ = [
     "generate",
     "includes",
     "list_recoverable",
+    "model_graded",
     "numeric",
     "recover",
     "recover_async",

@@ -81,7 +81,7 @@ def check_bounds(bounds: Iterable[ScoreBound], plan: Iterable[PlanEntry]) -> Non
     Raises:
         UsageError: one matches none; the nearest name is suggested.
     """
-    scores = [(entry.task, entry.model, scorer) for entry in plan for scorer in entry.scorers]
+    scores = [(entry.task, entry.model, scorer) for entry in plan for scorer in entry.shown_scorers]
     for bound in bounds:
         if not any(bound.matches(*score) for score in scores):
             known = [_spellings(*score)[1] for score in scores]
@@ -97,7 +97,7 @@ def compare_bounds(bounds: Sequence[ScoreBound], plan: Iterable[PlanEntry], task
 
 def _results(bound: ScoreBound, plan: Iterable[PlanEntry], tasks: TaskReports) -> Iterator[BoundResult]:
     for entry in plan:
-        for scorer in entry.scorers:
+        for scorer in entry.shown_scorers:
             if bound.matches(entry.task, entry.model, scorer):
                 value = _value(tasks, entry, scorer)
                 passed = value is not None and value >= bound.least

@@ -148,7 +148,7 @@ def _task_reports(reader: RunReader) -> TaskReports:
         sampling = sampling_report(fold, samplings.get((task, model)), model, spent.usage)
         entry = planned.get((task, model), PlanEntry(task, model, 0))
         metrics = group.all.metrics(entry.binary)
-        missing = [scorer for scorer in entry.scorers if scorer not in metrics]
+        missing = [scorer for scorer in entry.shown_scorers if scorer not in metrics]
         axes = group.axes(entry.binary)
         report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None)
         found.setdefault(task, {})[model] = report

@@ -243,11 +243,12 @@ class Run:
         Raises:
             UsageError: no trial, or several, have this name.
         """
-        for placed in self._reader.lines_of(self.references.find(trial), *_TRANSCRIPT):
-            if isinstance(
-                record := self._reader.read_or_open(placed.line),
-                StepRecord | AnswerRecord | ScoreRecord | TrialRecord | LargeRecord,
-            ):
+        found = self.references.find(trial)
+        for placed in self._reader.lines_of(found, *_TRANSCRIPT):
+            record = self._reader.read_or_open(placed.line)
+            if isinstance(record, ScoreRecord):
+                yield self._results.titled(found, record)
+            elif isinstance(record, StepRecord | AnswerRecord | TrialRecord | LargeRecord):
                 yield record
 
     def _stream_of(self, type_: type[Any], name: str) -> Iterator[Any]:

@@ -166,7 +166,13 @@ class TrialResults:
         """The records that fill the score slots of a trial and count."""
         counting = set(self._reader.fold.slot_ids(trial.key))
         lines = [item.line for item in self._reader.lines_of(trial, "score") if item.ident in counting]
-        return [record for record in map(self._reader.read, lines) if isinstance(record, ScoreRecord)]
+        records = (record for record in map(self._reader.read, lines) if isinstance(record, ScoreRecord))
+        return [self.titled(trial, record) for record in records]
+
+    def titled(self, trial: FoldedTrial, score: ScoreRecord) -> ScoreRecord:
+        """The score under the name that people know: that of a version that was replaced has its digits."""
+        title = self._reader.fold.title(trial.standing.group.task, score.scorer)
+        return score if title == score.scorer else msgspec.structs.replace(score, scorer=title)
 
     def _samplings(self, trial: FoldedTrial, decisive: TrialRecord | None) -> tuple[SamplingSummary, ...] | None:
         if not self._reader.fold.has_samplings:

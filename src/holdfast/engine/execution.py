@@ -69,6 +69,7 @@ from holdfast.spec import EvalSpec, plain_data
 from holdfast.storage.leases.forked_children import marking_commands
 from holdfast.storage.tolerated_failures import ToleratedFailure
 from holdfast.suggestions import did_you_mean
+from holdfast.tasks.judges.panels import panels_of
 
 
 @dataclass(frozen=True)
@@ -228,6 +229,7 @@ class Execution:
                 before.get((task.name, model), EarlierWork()),
                 self.admission.tally.of_group((task.name, model)),
                 now,
+                panels_of(task.task.scorers),
             )
             for task in self._prepared.tasks
             for model in task.models

@@ -13,6 +13,7 @@ from holdfast.engine.scheduling.call_tally import GroupTally, TrialGroup
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ShareKey, Status, TrialRecord
+from holdfast.run.fold.panels import Panels, with_panels
 from holdfast.run.fold.run_fold import RunFold
 
 _RECENT_SECONDS = 60.0
@@ -65,7 +66,17 @@ def earlier_work(fold: RunFold) -> dict[TrialGroup, EarlierWork]:
 class GroupProgress:
     """One task and model of a run while a session executes it."""
 
-    def __init__(self, task: str, model: str, planned: int, before: EarlierWork, tally: GroupTally, now: float) -> None:
+    def __init__(
+        self,
+        task: str,
+        model: str,
+        planned: int,
+        before: EarlierWork,
+        tally: GroupTally,
+        now: float,
+        panels: Panels | None = None,
+    ) -> None:
+        self._panels = panels or {}
         self.task, self.model, self.planned, self.before, self._tally = task, model, planned, before, tally
         self.finished = self.failed = self.unfinished = self.retried = self.ended = 0
         self._scores = {name: [count, total] for name, (count, total) in before.scores.items()}
@@ -91,7 +102,10 @@ class GroupProgress:
         self.ended += 1
         if end.status.is_kept:
             self.finished += 1
-            for scorer, value in end.scores.items():
+            scores = end.scores
+            if self._panels:
+                scores = {name: found.value for name, found in with_panels(scores, self._panels).items()}
+            for scorer, value in scores.items():
                 if value is not None:
                     self._add_score(scorer, value)
         elif end.status is Status.FAILED:

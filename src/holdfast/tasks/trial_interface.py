@@ -172,6 +172,10 @@ class TrialScope(Protocol):
 class ScoreScope(Protocol):
     """What a scorer gets that has a parameter `scope`: everything that it does through this object is durable."""
 
+    @property
+    def question(self) -> str:
+        """What the model under test was asked: the prompt of the task or, with a solver of one's own, the input."""
+
     async def generate(
         self, prompt: Prompt, *, model: str = "", response_schema: ResponseSchema = None, **generation: Any
     ) -> Reply:

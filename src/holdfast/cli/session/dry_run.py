@@ -19,6 +19,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.prices import USD
 from holdfast.run.drift.code_changes import opaque_line, opaque_values
+from holdfast.tasks.judges.panels import shown_names
 from holdfast.terminal.text import quantity
 
 
@@ -68,7 +69,7 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
         epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
         asked = f"{quantity(len(task.dataset), 'sample')}{axes}{epochs} x {quantity(len(task.models), 'model')}"
         click.echo(f"{task.name}: {asked} = {quantity(task.planned, 'trial')}")
-        click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(s.name for s in task.task.scorers)}")
+        click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(shown_names(task.task.scorers))}")
         for item in expected:
             if item.task == task.name:
                 click.echo(f"  {_forecast_text(item, currency)}")

@@ -33,9 +33,9 @@ from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import slot_path
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
+from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
 from holdfast.run.core.slot_versions import slots_by_name
-from holdfast.run.drift.code_changes import recorded_code
 from holdfast.run.drift.served_names import recorded_name, served_note
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import REPLY

@@ -33,7 +33,7 @@ from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain_data
-from holdfast.tasks.scorers.base import is_binary
+from holdfast.tasks.judges.panels import binary_scorers, panels_of
 from holdfast.tasks.task import Task
 from holdfast.tasks.task_code import code_of
 
@@ -206,7 +206,8 @@ def plan_entries(prepared: PreparedEval) -> list[PlanEntry]:
             model,
             task.planned_by_model,
             task.slots,
-            [task.slot_of(scorer.name) for scorer in task.task.scorers if is_binary(scorer)],
+            binary_scorers(task.task.scorers),
+            panels_of(task.task.scorers),
         )
         for task in prepared.tasks
         for model in task.models

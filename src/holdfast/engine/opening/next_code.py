@@ -10,8 +10,9 @@ from holdfast.engine.opening.resume_plan import ResumePlan
 from holdfast.engine.planning.earlier_runs import new_salt
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.versioned_slots import changed_targets
+from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SessionRecord, TaskCode
-from holdfast.run.drift.code_changes import recorded_code, with_unsteady
+from holdfast.run.drift.code_changes import with_unsteady
 from holdfast.run.fold.reader import RunReader
 from holdfast.tasks.task_code import code_of
 

@@ -35,9 +35,9 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
+from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import TaskCode
-from holdfast.run.core.slot_versions import judge_of
-from holdfast.run.drift.code_changes import recorded_code
+from holdfast.run.core.slot_names import judge_of
 from holdfast.run.drift.code_notes import CodeNotes
 from holdfast.run.drift.gate import (
     Decision,

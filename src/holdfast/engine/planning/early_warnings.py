@@ -13,6 +13,7 @@ from holdfast.engine.planning.plan import PlannedTask
 from holdfast.errors import ConfigurationError
 from holdfast.models.errors import excerpt
 from holdfast.models.message import ROLES, Message
+from holdfast.run.core.slot_names import scorer_of
 from holdfast.suggestions import listing
 from holdfast.tasks.choices import LETTERS, prompt_fields
 from holdfast.tasks.sample import Sample
@@ -33,7 +34,7 @@ class SampleWatch:
     """What the samples of a task carry that nothing in the task takes; it sees them while they are checked."""
 
     def __init__(self, task: Task) -> None:
-        self._name, self._scorers = task.name, [scorer.name for scorer in task.scorers]
+        self._name, self._scorers = task.name, list(dict.fromkeys(scorer_of(one.name) for one in task.scorers))
         self._unused: dict[str, tuple[int, str]] = {}
 
     def see(self, sample: Sample, place: str) -> None:

@@ -20,6 +20,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
 from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Names, Where, parse_where
+from holdfast.tasks.judges.panels import shown_names
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def known_names(reader: RunReader, prepared: PreparedEval) -> Names:
     """What an expression about a plan may name: the axes and scorers on record, and those that come with it."""
     known = names_of(reader.fold)
     axes = {axis for task in prepared.tasks for axes in task.axes for axis in axes}
-    scorers = {scorer.name for task in prepared.tasks for scorer in task.task.scorers}
+    scorers = {name for task in prepared.tasks for name in shown_names(task.task.scorers)}
     return Names(known.axes | axes, known.scorers | scorers)
 
 

@@ -12,17 +12,10 @@ from typing import Any
 from holdfast.digests import json_digest
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SessionRecord, TaskCode
-from holdfast.run.core.slot_versions import (
-    VERSION_MARK,
-    judge_of,
-    recorded_version,
-    scorer_of,
-    scorer_version,
-    slots_by_name,
-    versioned,
-)
-from holdfast.run.drift.code_changes import recorded_code
+from holdfast.run.core.slot_names import VERSION_MARK, judge_of, scorer_of, versioned
+from holdfast.run.core.slot_versions import recorded_version, scorer_version, slots_by_name
 from holdfast.run.drift.gate import Decision
 from holdfast.spec import Drift, plain_data
 from holdfast.spec.compare import DriftVerdict

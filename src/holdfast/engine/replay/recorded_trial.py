@@ -17,9 +17,10 @@ from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import import_provider
 from holdfast.models.env_file import read_env_file
+from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SAMPLING_ROOT, SOLVER_ROOT, TaskCode
 from holdfast.run.core.run_id import refuse_older
-from holdfast.run.drift.code_changes import code_changes, recorded_code
+from holdfast.run.drift.code_changes import code_changes
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.spec import TrialLimits

@@ -20,6 +20,7 @@ from holdfast.run.core.records import (
     StepRecord,
     TrialRecord,
 )
+from holdfast.run.core.slot_names import base_name
 from holdfast.run.fold.states import failed_slot
 from holdfast.tasks.answer import Answer, as_answer
 
@@ -121,7 +122,7 @@ class Attempt:
         """The end of an attempt with slots that are not filled: named after the first of them, by the plan."""
         self.is_worth_a_retry = False
         name = next(scorer.name for scorer in self._scorers.all if scorer.name in slots)
-        return self._end_record(status, error=slots[name], stage=failed_slot(name))
+        return self._end_record(status, error=slots[name], stage=failed_slot(base_name(name)))
 
     def _failed_end(self, outcome: Outcome) -> TrialRecord:
         status = Status.FAILED

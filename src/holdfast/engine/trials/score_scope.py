@@ -21,7 +21,9 @@ from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import UsageShare
+from holdfast.tasks.judges.marked_text import question_text
 from holdfast.tasks.sample import Sample
+from holdfast.tasks.solver import Generate
 from holdfast.tasks.trial_interface import Prompt
 
 if TYPE_CHECKING:
@@ -46,10 +48,18 @@ class SlotScope:
         got `bought_before` replies.
         """
         self._environment, self._own_model = environment, planned.model
+        self._planned, self._sample = planned, sample
         steps = Steps(state.slot_steps.get(path, []), state.in_flight, path, state.diverged)
         place = SlotPlace(steps, activity, bought_before)
         model = environment.find_model(planned.model)
         self._own = RunningTrial(environment, planned, state, sample, model, grant, place)
+
+    @property
+    def question(self) -> str:
+        """What the model under test was asked: the prompt of the task or, with a solver of one's own, the input."""
+        solver, sample = self._planned.task.task.solver, self._sample
+        asked = solver.question(sample, self._planned.axes) if isinstance(solver, Generate) else sample.input
+        return question_text(asked)
 
     @property
     def root_scope(self) -> Scope:

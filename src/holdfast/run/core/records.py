@@ -5,7 +5,7 @@ that this version does not know is skipped by it and kept in the journal.
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
+from holdfast.run.core.slot_names import base_name
 
 
 class Status(enum.StrEnum):
@@ -49,6 +50,22 @@ UNKNOWN_DIGEST = "unknown"
 """The digest of an input that a rebuilt session could not find: its plan is unknown."""
 
 
+MEAN_OF_JUDGES, MAJORITY_OF_JUDGES = "mean", "majority"
+"""How the scores of several judges become one: the mean of the valid ones, or 1 or 0 by strict majority of all."""
+
+
+class PanelEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A scorer with judges. What they come to is never recorded: it is computed whenever the scores are read."""
+
+    slots: list[str]
+    """One for each judge, of those in `scorers` of the plan."""
+    combine: str = MEAN_OF_JUDGES
+    pass_at: float = 0.5
+    """The lowest score of a judge that is a pass."""
+    pairwise: bool = False
+    """Whether the judges compare two answers, once in each order."""
+
+
 class PlanEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many trials of a task are planned for a model."""
 
@@ -58,6 +75,21 @@ class PlanEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     scorers: list[str] = []
     binary: list[str] | None = None
     """Those of the scorers that say of themselves that every score is 0 or 1; None where that was not recorded."""
+    panels: dict[str, PanelEntry] = {}
+    """The scorers with judges, by name."""
+
+    @property
+    def shown_scorers(self) -> list[str]:
+        """The names under which people see scores: a panel before its judges, and without them if there is only one."""
+        return shown_scorers(map(base_name, self.scorers), self.panels)
+
+
+def shown_scorers(scorers: Iterable[str], panels: Mapping[str, PanelEntry]) -> list[str]:
+    """As `PlanEntry.shown_scorers`."""
+    panel_of = {slot: name for name, panel in panels.items() for slot in panel.slots}
+    hidden = {panel.slots[0] for panel in panels.values() if len(panel.slots) == 1}
+    names = [name for slot in scorers for name in (panel_of.get(slot, slot), slot) if name not in hidden]
+    return list(dict.fromkeys(names))
 
 
 class RowReading(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,38 +1,17 @@
-"""The names of score slots: what a person calls a scorer, its judge, and its version.
+"""Versions of scorers: everything that a judgement rests on, as a few digits, and what people call its scores.
 
-A slot of a plain scorer has the scorer's name (`exact`), that of a judge both names (`quality/a`). Where answers were
-scored once more by a scorer that had changed, the slots of the changed one have the digest of what it is behind their
-name (`exact@3fa2c1d0`), so both scores stay on record. The version that a run had first has the plain name.
+Scores of the newest plan are called as their scorer is; those of another version of it by its digits as well.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.digests import json_digest
+from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SCORER_ROOT, UNSTEADY, SessionRecord, TaskCode
+from holdfast.run.core.slot_names import VERSION_MARK, base_name, judge_of, versioned
 
-JUDGE_MARK, VERSION_MARK = "/", "@"
 _DIGITS = 8
-
-
-def base_name(slot: str) -> str:
-    """The name of a slot without its version."""
-    return slot.partition(VERSION_MARK)[0]
-
-
-def scorer_of(slot: str) -> str:
-    """The scorer that a slot belongs to, as people call it."""
-    return base_name(slot).partition(JUDGE_MARK)[0]
-
-
-def judge_of(slot: str) -> str:
-    """The judge whose slot it is; empty for that of a plain scorer."""
-    return base_name(slot).partition(JUDGE_MARK)[2]
-
-
-def versioned(name: str, version: str) -> str:
-    """The slot of one version of a scorer."""
-    return f"{name}{VERSION_MARK}{version}"
 
 
 def scorer_version(name: str, code: TaskCode, models: Mapping[str, Any]) -> str:
@@ -79,3 +58,14 @@ def slots_by_name(session: SessionRecord | None, task: str) -> dict[str, str]:
     """By plain name, the slots that a session planned for a task."""
     plan = session.plan if session is not None else []
     return {base_name(slot): slot for entry in plan if entry.task == task for slot in entry.scorers}
+
+
+def replaced_versions(sessions: Sequence[SessionRecord], task: str) -> dict[str, str]:
+    """The versions behind plain names, by name: those of the first session that planned each."""
+    found: dict[str, str] = {}
+    for place, session in enumerate(sessions):
+        names = {slot for slot in slots_by_name(session, task).values() if VERSION_MARK not in slot} - found.keys()
+        if names:
+            code = recorded_code(sessions[: place + 1])
+            found |= {name: recorded_version(name, task, session, code) for name in names}
+    return found

@@ -10,8 +10,6 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from holdfast.run.core.display_text import list_text
 from holdfast.run.core.records import (
     BYTECODE,
@@ -23,8 +21,6 @@ from holdfast.run.core.records import (
     STATEMENTS_OF,
     UNSTEADY,
     CodeTree,
-    SessionRecord,
-    TaskCode,
     ValueNode,
 )
 
@@ -229,17 +225,3 @@ def opaque_line(values: Mapping[str, str]) -> str:
         return ""
     listed = list_text([f"{name} ({why})" for name, why in values.items()])
     return f"{len(values)} {'value' if len(values) == 1 else 'values'} cannot be compared: {listed}"
-
-
-def recorded_code(sessions: Sequence[SessionRecord]) -> dict[str, TaskCode]:
-    """The code of the last session, with the trees that an earlier session has recorded."""
-    if not sessions:
-        return {}
-    by_number = {session.number: session for session in sessions}
-    found = {}
-    for name, code in sessions[-1].code.items():
-        holder = by_number.get(code.tree_session)
-        earlier = holder.code.get(name) if holder is not None else None
-        tree = code.tree or (earlier.tree if earlier is not None else None)
-        found[name] = msgspec.structs.replace(code, tree=tree)
-    return found

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.run.core.records import Coordinates
+from holdfast.run.core.slot_names import base_name
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
@@ -92,5 +93,6 @@ def names_of(fold: RunFold) -> Names:
     axes = {axis for task in code for axis in task.axes} | {
         axis for group in fold.groups.values() for axis in group.axes
     }
-    scorers = {scorer for entry in fold.plan for scorer in entry.scorers} | set(fold.scorers)
-    return Names(frozenset(axes), frozenset(scorers))
+    planned = {base_name(scorer) for entry in fold.plan for scorer in entry.scorers}
+    shown = {scorer for entry in fold.plan for scorer in entry.shown_scorers}
+    return Names(frozenset(axes), frozenset(shown | (set(fold.scorers) - planned)))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.run.core.records import Failure, ScoreRecord, Status, TrialRecord
+from holdfast.run.core.slot_names import base_name
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.fold.states import failed_slot
@@ -98,5 +99,8 @@ def error_on_record(reader: RunReader, trial: FoldedTrial, end: TrialRecord | No
         return end.error if end is not None else None
     records = (reader.read(item.line) for item in reader.lines_of(trial, "score"))
     failed = [one for one in records if isinstance(one, ScoreRecord) and one.error is not None]
-    of_slot = [one for one in failed if failed_slot(one.scorer) == trial.standing.reason]
+    planned = reader.fold.planned_scorers.get(trial.standing.group.task, ())
+    of_slot = [
+        one for one in failed if failed_slot(base_name(one.scorer)) == trial.standing.reason and one.scorer in planned
+    ]
     return max(of_slot, key=lambda one: (one.attempt, one.slot_attempt)).error if of_slot else None

@@ -6,7 +6,7 @@ It reads the rows that `FoldWriter` keeps in the index, and gives them the names
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property, reduce
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -14,9 +14,12 @@ import msgspec
 
 from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
-from holdfast.run.core.records import PlanEntry, SessionRecord
+from holdfast.run.core.records import PanelEntry, PlanEntry, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
+from holdfast.run.core.slot_names import VERSION_MARK, base_name
+from holdfast.run.core.slot_versions import replaced_versions, slot_titles
 from holdfast.run.core.task_stops import TaskDecision, TaskStop, WatchStep
+from holdfast.run.fold.panels import with_panels
 from holdfast.run.fold.rows.fold_tables import (
     KEPT,
     REPLY,
@@ -45,7 +48,7 @@ from holdfast.run.fold.states import (
 Query = Callable[..., Iterator[tuple[Any, ...]]]
 """Gives the rows of a statement, as `Index.query` does."""
 _COLUMNS = "key, standing, row, places"
-_KEY_AND_SCORER = itemgetter(0, 1)
+_KEY, _KEY_AND_SCORER = itemgetter(0), itemgetter(0, 1)
 _COUNTING = f"attempt BETWEEN answer AND abs(counted) AND state <= {UNSCORED}"
 """Which slots count: those that are filled, from the attempt that gave the answer to the one that counts."""
 _NOT_ENDED = {INTERRUPTED, NOT_SCORED}
@@ -155,6 +158,8 @@ class SlotValue(NamedTuple):
     value: float | None
     row: bytes
     """Of the trial, as it is stored."""
+    reason: str = ""
+    """Why a panel has left the answer unscored, if it has."""
 
 
 class RunFold:
@@ -176,12 +181,12 @@ class RunFold:
         """
         self._query, self._offered, self._working, self._unmetered = query, offered, working, unmetered
         self._decisions = decisions
+        self._sessions = sessions
         self.session = sessions[-1] if sessions else None
 
     def with_plan(self, offered: list[PlanEntry]) -> "RunFold":
         """The same trials by another plan."""
-        sessions = [self.session] if self.session else []
-        return RunFold(self._query, sessions, offered, self._working, self._unmetered, self._decisions)
+        return RunFold(self._query, self._sessions, offered, self._working, self._unmetered, self._decisions)
 
     @property
     def plan(self) -> list[PlanEntry]:
@@ -231,8 +236,29 @@ class RunFold:
 
     @property
     def scorers(self) -> list[str]:
-        """Everybody who has given a score."""
-        return [name for (name,) in self._query("SELECT name FROM scorers ORDER BY name")]
+        """Everybody who has given a score, by the names that people know."""
+        names = [name for (name,) in self._query("SELECT name FROM scorers ORDER BY name")]
+        return sorted({title for name in names for title in self._titles_of(name)}) if self._titles else names
+
+    def _titles_of(self, name: str) -> set[str]:
+        """What a slot is called in the tasks that plan its scorer; in others it has its own name."""
+        planned = [task for task, slots in self.planned_scorers.items() if base_name(name) in map(base_name, slots)]
+        return {self.title(task, name) for task in planned} or {name}
+
+    @cached_property
+    def _titles(self) -> dict[str, dict[str, str]]:
+        """By task, what people call each of its slots; empty while no scorer has more than one version."""
+        names = [name for (name,) in self._query("SELECT name FROM scorers")]
+        planned = self.planned_scorers
+        if not any(VERSION_MARK in name for name in chain(names, *planned.values())):
+            return {}
+        return {
+            task: slot_titles(slots, names, replaced_versions(self._sessions, task)) for task, slots in planned.items()
+        }
+
+    def title(self, task: str, slot: str) -> str:
+        """What people call a slot: those of the plan by their plain names, others with their versions."""
+        return self._titles.get(task, {}).get(slot, slot) if self._titles else slot
 
     @cached_property
     def standings(self) -> dict[int, Standing]:
@@ -260,6 +286,11 @@ class RunFold:
     def planned_scorers(self) -> dict[str, list[str]]:
         """Who has to score the trials of a task."""
         return {entry.task: entry.scorers for entry in self.plan}
+
+    @cached_property
+    def panels(self) -> dict[str, dict[str, PanelEntry]]:
+        """The scorers with judges, by task and name; tasks that have none are left out."""
+        return {entry.task: entry.panels for entry in self.plan if entry.panels}
 
     @property
     def planned(self) -> int:
@@ -485,14 +516,24 @@ class RunFold:
     # Scores.
 
     def scores_of(self, key: str) -> dict[str, float | None]:
-        """The scores that count of one trial: those of the attempt that counts; None for a slot filled without one."""
+        """The scores that count of one trial: those of the attempt that counts; None for a slot filled without one.
+
+        Those of panels are among them.
+        """
         query = (
             "SELECT name, value, state FROM slots JOIN scorers ON scorers.id = scorer"  # noqa: S608 - no value
             " JOIN trials USING (key)"
             f" WHERE key = ? AND {_COUNTING} ORDER BY scorer, attempt"
         )
         rows = self._query(query, (pack_key(key),))
-        return {name: value for name, value, state in rows if value is not None or state == UNSCORED}
+        scores = {name: value for name, value, state in rows if value is not None or state == UNSCORED}
+        trial = self.find(key) if self.panels or self._titles else None
+        if trial is not None and self._titles:
+            titles = {self.title(trial.standing.group.task, name): value for name, value in scores.items()}
+            # Those of the plan first, whichever were given first.
+            scores = {name: titles[name] for name in sorted(titles, key=lambda name: VERSION_MARK in name)}
+        panels = self.panels.get(trial.standing.group.task) if trial is not None else None
+        return {name: found.value for name, found in with_panels(scores, panels).items()} if panels else scores
 
     def slot_ids(self, key: str) -> Iterator[RecordId]:
         """The records that fill the slots of one trial which count."""
@@ -503,7 +544,24 @@ class RunFold:
         return (RecordId(*row) for row in self._query(query, (pack_key(key),)))
 
     def slots(self) -> Iterator[SlotValue]:
-        """Every score that counts, trial by trial."""
+        """Every score that counts, trial by trial; those of panels are among them."""
+        if not self.panels:
+            yield from self.recorded_slots()
+            return
+        for _, group in groupby(self.recorded_slots(), _KEY):
+            yield from self._with_panels(list(group))
+
+    def _with_panels(self, slots: list[SlotValue]) -> Iterator[SlotValue]:
+        """The scores of one trial, those of panels added."""
+        panels = self.panels.get(slots[0].standing.group.task)
+        if not panels:
+            yield from slots
+            return
+        for name, found in with_panels({slot.scorer: slot.value for slot in slots}, panels).items():
+            yield slots[0]._replace(scorer=name, value=found.value, reason=found.reason)
+
+    def recorded_slots(self) -> Iterator[SlotValue]:
+        """Every score on record that counts, trial by trial."""
         names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
         standings = self.standings
         query = (
@@ -512,13 +570,27 @@ class RunFold:
         )
         for (key, scorer), rows in groupby(self._query(query), _KEY_AND_SCORER):
             *_, (_, _, standing, value, row) = rows
-            yield SlotValue(key, standings[standing], names[scorer], value, row)
+            known = standings[standing]
+            yield SlotValue(key, known, self.title(known.group.task, names[scorer]), value, row)
 
     def score_sums(self) -> dict[tuple[str, str], dict[str, tuple[int, float]]]:
         """How many scores of finished trials count, and their sum: by task and model, then by scorer.
 
         A running score needs no more than this; metrics are computed from `slots`.
         """
+        return self._summed_slots() if self.panels else self._stored_sums()
+
+    def _summed_slots(self) -> dict[tuple[str, str], dict[str, tuple[int, float]]]:
+        """The same where panels have to be computed, trial by trial."""
+        found: dict[tuple[str, str], dict[str, tuple[int, float]]] = {}
+        for slot in self.slots():
+            if slot.standing.state.is_finished and slot.value is not None:
+                sums = found.setdefault(self._pair(slot.standing.group), {})
+                count, total = sums.get(slot.scorer, (0, 0.0))
+                sums[slot.scorer] = count + 1, total + slot.value
+        return found
+
+    def _stored_sums(self) -> dict[tuple[str, str], dict[str, tuple[int, float]]]:
         names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
         last = (
             "SELECT standing, scorer, value, max(attempt) FROM slots JOIN trials USING (key)"  # noqa: S608 - no value
@@ -530,8 +602,9 @@ class RunFold:
             known = self.standings[standing]
             if known.state.is_finished and count:
                 sums = found.setdefault(self._pair(known.group), {})
-                before = sums.get(names[scorer], (0, 0.0))
-                sums[names[scorer]] = before[0] + count, before[1] + total
+                name = self.title(known.group.task, names[scorer])
+                before = sums.get(name, (0, 0.0))
+                sums[name] = before[0] + count, before[1] + total
         return found
 
 
@@ -539,7 +612,7 @@ def _state_by_slots(unfilled: list[str], failed: list[str]) -> tuple[State, str]
     """The state of a trial that has its answer and lacks scores, or whose last end has failed in a scorer."""
     lost = [name for name in unfilled if name in failed]
     if lost and len(lost) == len(unfilled):
-        return State.FAILED, failed_slot(lost[0])
+        return State.FAILED, failed_slot(base_name(lost[0]))
     return State.UNFINISHED, NOT_SCORED
 
 

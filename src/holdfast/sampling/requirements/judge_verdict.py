@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.sampling.requirements.fenced_block import fenced_block
-from holdfast.sampling.requirements.schema import NotJson, decode_strictly
+from holdfast.tasks.judges.strict_json import NotJson, decode_reply
 
 LONGEST_VERDICT = 100_000
 
@@ -41,9 +40,8 @@ def read_verdict(text: str) -> JudgeVerdict:
     """
     if len(text) > LONGEST_VERDICT:
         raise NoVerdict(f"it has more than {LONGEST_VERDICT:,} characters")
-    block = fenced_block(text, {"json"})
     try:
-        value = decode_strictly(text if block is None else block)
+        value = decode_reply(text)
     except NotJson as error:
         raise NoVerdict(f"it is not valid JSON: {error}") from None
     if not isinstance(value, dict):

@@ -6,19 +6,18 @@ verdict is JSON; one that cannot be read is asked for once more, and is an error
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar, Unpack
 
-from holdfast.digests import content_digest
 from holdfast.errors import ConfigurationError, ReplyWithoutText
 from holdfast.models.errors import excerpt
-from holdfast.models.message import Message, Reply, encodable
+from holdfast.models.message import Message, Reply
 from holdfast.sampling.requirements.built_in import BuiltInRequirement, Naming
 from holdfast.sampling.requirements.judge_verdict import FORMS, JudgeVerdict, NoVerdict, read_verdict
 from holdfast.sampling.requirements.requirement import Checking, Draft
 from holdfast.sampling.requirements.user_function import REASON_CHARACTERS, Threshold
 from holdfast.sampling.requirements.verdict import Verdict
 from holdfast.suggestions import did_you_mean, listing
+from holdfast.tasks.judges.marked_text import marked_text, spoken_text
 from holdfast.tasks.template import Template
 
 _TEMPLATE = """\
@@ -94,8 +93,8 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
     def _request(self, draft: Draft) -> str:
         fields = {
             "criterion": self.criterion.strip(),
-            "question": _marked("question", _question(draft.request or draft.messages)),
-            "answer": _marked("answer", draft.text),
+            "question": marked_text("question", spoken_text(draft.request or draft.messages)),
+            "answer": marked_text("answer", draft.text),
         }
         rendered = self.__dict__["parsed_template"].render(fields, "the judge's question")
         return f"{rendered}\n\n{FORMS[self.scored]}"
@@ -142,23 +141,6 @@ def _check_fields(template: Template) -> None:
     for name in ("answer", "criterion"):
         if name not in template.paths:
             raise ConfigurationError(f"The template of the judge does not name {{{name}}}.")
-
-
-def _question(messages: Sequence[Message]) -> str:
-    """What was asked: the text of the only message or, of a conversation, all of them with who said them."""
-    spoken = [message for message in messages if message.role != "system"]
-    if len(spoken) == 1:
-        return spoken[0].text
-    return "\n\n".join(f"[{message.role}]\n{message.text}" for message in spoken)
-
-
-def _marked(name: str, text: str) -> str:
-    """The text between two marks that do not occur in it; the same text always gets the same marks."""
-    plain: str = encodable(text)
-    mark = f"{name}-{content_digest(plain.encode())[:12]}"
-    while mark in plain:
-        mark += "-"
-    return f"<{mark}>\n{plain}\n</{mark}>"
 
 
 def _text(reply: Reply) -> str:

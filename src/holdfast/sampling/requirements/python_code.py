@@ -7,9 +7,9 @@ from typing import ClassVar, Unpack
 
 from holdfast.models.errors import excerpt
 from holdfast.sampling.requirements.built_in import BuiltInRequirement, Naming
-from holdfast.sampling.requirements.fenced_block import fenced_block
 from holdfast.sampling.requirements.requirement import Draft
 from holdfast.sampling.requirements.verdict import Verdict
+from holdfast.tasks.judges.fenced_block import fenced_block
 
 LONGEST_SOURCE = 1_000_000
 """Longer answers are not compiled: they fail. Compiling this much takes about a second."""

@@ -7,20 +7,17 @@ itself: neither files nor the network are read.
 from __future__ import annotations
 
 import importlib
-import json
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Unpack
-
-import msgspec
 
 from holdfast.digests import canonical_json
 from holdfast.errors import ConfigurationError
 from holdfast.models.errors import excerpt
 from holdfast.sampling.requirements.built_in import BuiltInRequirement, Naming, quoted
-from holdfast.sampling.requirements.fenced_block import fenced_block
 from holdfast.sampling.requirements.requirement import Draft
 from holdfast.sampling.requirements.verdict import Verdict
+from holdfast.tasks.judges.fenced_block import fenced_block
+from holdfast.tasks.judges.strict_json import NotJson, decode_strictly
 
 LONGEST_JSON = 5_000_000
 """Longer answers are not decoded: they fail."""
@@ -28,7 +25,6 @@ LONGEST_JSON = 5_000_000
 _DESCRIBED_CHARACTERS = 2000
 _MESSAGE_CHARACTERS = 300
 _PATTERN_GAVE_UP = "Error executing regex"
-_BYTE = re.compile(r"\s*\(byte \d+\)")
 
 
 class JsonSchemaRequirement(BuiltInRequirement, frozen=True, kw_only=True):
@@ -82,53 +78,6 @@ def json_schema(schema: Mapping[str, Any] | bool, **naming: Unpack[Naming]) -> J
     """
     given = dict(schema) if isinstance(schema, Mapping) else schema
     return JsonSchemaRequirement.build({"schema": given, **naming}, "json_schema()")
-
-
-class NotJson(ValueError):  # noqa: N818 - reads as a sentence where it is raised
-    """A text that is not JSON; the message says what is wrong, and where."""
-
-
-def decode_strictly(text: str) -> Any:
-    """The value that a text spells in JSON.
-
-    Raises:
-        NotJson: it is not JSON, or nothing that can be held.
-    """
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise NotJson(_decoding_fault(text, str(error))) from None
-    except RecursionError:
-        raise NotJson("it is nested too deeply") from None
-    except UnicodeEncodeError as error:
-        raise NotJson(f"half a character{_place_text(text, error.start)}") from None
-
-
-def _decoding_fault(text: str, message: str) -> str:
-    """What is wrong, and where: the standard decoder says it better, but takes some things that are not JSON."""
-    try:
-        json.loads(text, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        return _lowered(error.msg) + _place_text(text, error.pos)
-    except NotJson as error:
-        return str(error)
-    except (ValueError, RecursionError):
-        pass
-    return _lowered(_BYTE.sub("", message).removeprefix("JSON is malformed: "))
-
-
-def _refuse_constant(name: str) -> None:
-    raise NotJson(f"{name} is not a JSON value")
-
-
-def _lowered(sentence: str) -> str:
-    return sentence[:1].lower() + sentence[1:]
-
-
-def _place_text(text: str, index: int) -> str:
-    line = text.count("\n", 0, index) + 1
-    column = index - text.rfind("\n", 0, index)
-    return f" in line {line}, column {column}"
 
 
 def _path_text(path: list[str | int]) -> str:

@@ -4,6 +4,8 @@ A scorer's identity holds everything that its judgement depends on. It is compar
 changes when, and only when, an answer might be judged differently.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
@@ -99,6 +101,14 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """This scorer with the arguments that the sample carries for it."""
         own = sample.scoring.get(self.name)
         return self.build({**msgspec.structs.asdict(self), **own}, place) if own else self
+
+    def slots(self) -> tuple[Scorer, ...]:
+        """What a task has in its place: itself, or a scorer for each judge."""
+        return (self,)
+
+    def effect(self) -> Any:
+        """What two spellings of the same scorer have in common."""
+        return self
 
     def identity(self) -> dict[str, Any]:
         return {"scorer": self.kind, "revision": self.revision, "arguments": msgspec.structs.asdict(self)}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ConfigurationError
+from holdfast.run.core.slot_names import RESERVED
 from holdfast.spec.code_reference import is_code_reference
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
@@ -15,15 +16,20 @@ from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.scorers.reference import load_scorer, reference_arguments
 from holdfast.tasks.source.code_files import CodeBase
 
+_MODEL_GRADED = "model_graded"
+
 
 class _BuiltInScorers(Mapping[str, type[BuiltIn]]):
     """The built-in scorers by name; each is loaded when it is first used, so that an eval pays only for its own."""
 
-    _NAMES = ("exact", "includes", "regex", "numeric", "choice")
+    _NAMES = ("exact", "includes", "regex", "numeric", "choice", _MODEL_GRADED)
 
     def __getitem__(self, name: str) -> type[BuiltIn]:
         if name not in self._NAMES:
             raise KeyError(name)
+        if name == _MODEL_GRADED:
+            judged: type[BuiltIn] = importlib.import_module("holdfast.tasks.judges.model_graded").ModelGraded
+            return judged
         # The module of a scorer has its name, and so has its class.
         found: type[BuiltIn] = getattr(importlib.import_module(f"{__package__}.{name}"), name.title())
         return found
@@ -41,7 +47,8 @@ BUILT_IN: Mapping[str, type[BuiltIn]] = _BuiltInScorers()
 def _is_factory(given: object) -> bool:
     """Whether it is `exact` and not `exact()`."""
     name = getattr(given, "__name__", "")
-    return name in BUILT_IN and getattr(given, "__module__", "") == f"{__package__}.{name}"
+    home = getattr(given, "__module__", "")
+    return name in BUILT_IN and home in {f"{__package__}.{name}", "holdfast.tasks.judges.model_graded"}
 
 
 def build_scorer(given: str | Mapping[str, Any], where: str = "scorers", base: CodeBase = Path()) -> Scorer:
@@ -66,7 +73,8 @@ def scorer_effect(given: str | Mapping[str, Any], base: CodeBase = Path()) -> An
     name, arguments = _name_and_arguments(given, "scorers")
     if is_code_reference(name):
         return name, reference_arguments(name, arguments, base)
-    return build_scorer(given)
+    built = build_scorer(given)
+    return built.effect() if isinstance(built, BuiltIn) else built
 
 
 def as_scorer(given: object) -> Scorer:
@@ -77,7 +85,7 @@ def as_scorer(given: object) -> Scorer:
         return given
     if _is_factory(given):
         name = getattr(given, "__name__", "")
-        arguments = "pattern" if name == "regex" else ""
+        arguments = {"regex": "pattern", _MODEL_GRADED: 'model="judge"'}.get(name, "")
         raise ConfigurationError(f"`{name}` is a factory; call it: `{name}({arguments})`.")
     if callable(given) and not isinstance(given, type):
         return FunctionScorer(given, str(getattr(given, "name", "")))
@@ -87,14 +95,27 @@ def as_scorer(given: object) -> Scorer:
 
 
 def as_scorers(given: object) -> tuple[Scorer, ...]:
-    """One scorer or several, each with a name of its own."""
+    """One scorer or several, each with a name of its own; one with judges becomes a scorer for each judge."""
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    scorers = tuple(as_scorer(item) for item in several)
-    names = [scorer.name for scorer in scorers]
+    scorers = [as_scorer(item) for item in several]
+    expanded = [(scorer, scorer.slots() if isinstance(scorer, BuiltIn) else (scorer,)) for scorer in scorers]
+    # Slots of one panel, from a task that was made before, belong together.
+    owners = [getattr(scorer, "of", scorer) if isinstance(scorer, BuiltIn) else scorer for scorer in scorers]
+    distinct = [owner for place, owner in enumerate(owners) if not any(owner is one for one in owners[:place])]
+    _check_names([scorer.name for scorer in distinct])
+    return tuple(slot for _, slots in expanded for slot in slots)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if any(character in name for character in RESERVED):
+            raise ConfigurationError(
+                f"A scorer is called {name!r}; the name of a scorer has neither / nor @ in it.",
+                hint="Slots are named with them: quality/judge is the slot of a judge.",
+            )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise ConfigurationError(f"Two scorers are called {repeated[0]!r}.", hint="Give one of them the argument name.")
-    return scorers
 
 
 def _name_and_arguments(given: str | Mapping[str, Any], where: str) -> tuple[str, Mapping[str, Any]]:

@@ -1,0 +1,104 @@
+"""One verdict of a judge: a request, its reply and, where that is no verdict, one repair request."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from holdfast.errors import ReplyWithoutText
+from holdfast.models.message import Message, Reply
+from holdfast.tasks.judges.verdict import Grading, NoVerdict, Verdict, read_verdict
+from holdfast.tasks.scorers.base import LONGEST_TEXT
+from holdfast.tasks.scorers.match_time_limit import limit_match_time
+from holdfast.tasks.scorers.regex import compiled_pattern
+from holdfast.tasks.trial_interface import ScoreScope
+
+CALLS = 2
+"""At most so many are made for one verdict."""
+KEPT_CHARACTERS = 10_000
+"""So much of a reply that is no verdict is kept in the score; all of it is in the judge's call on record."""
+_REPEATED_CHARACTERS = 4000
+
+
+class InvalidVerdict(NamedTuple):
+    """A judge gave no verdict, twice: why, and what it said last."""
+
+    why: str
+    said: str
+
+
+class Judge(NamedTuple):
+    """A model of the eval, and how it is asked to grade."""
+
+    model: str
+    grading: Grading
+    grade_pattern: str | None = None
+
+    async def verdict(self, request: str, scope: ScoreScope) -> Verdict | InvalidVerdict:
+        """The judge's verdict; a call that fails raises the error of the model."""
+        asked = (Message("user", request),)
+        reply = await self._ask(asked, scope)
+        try:
+            return self._read(reply)
+        except NoVerdict as error:
+            again = f"That cannot be used: {error}. {self._form}".rstrip()
+        reply = await self._ask((*asked, *_said(reply), Message("user", again)), scope)
+        try:
+            return self._read(reply)
+        except NoVerdict as error:
+            return InvalidVerdict(str(error), _text(reply)[:KEPT_CHARACTERS])
+
+    @property
+    def _form(self) -> str:
+        return "Reply in the form that was asked for." if self.grade_pattern is not None else self.grading.form
+
+    async def _ask(self, messages: tuple[Message, ...], scope: ScoreScope) -> Reply:
+        structured: dict[str, Any] = {} if self.grade_pattern is not None else {"response_schema": self.verdict_schema}
+        return await scope.generate(messages, model=self.model, **structured)
+
+    @property
+    def verdict_schema(self) -> dict[str, Any]:
+        """The JSON Schema that a service with structured output makes the reply fit."""
+        return self.grading.schema()
+
+    def _read(self, reply: Reply) -> Verdict:
+        text = _text(reply)
+        if not text.strip():
+            raise NoVerdict(_why_empty(reply))
+        if self.grade_pattern is not None:
+            return self._searched(reply, text)
+        try:
+            return read_verdict(text, self.grading)
+        except NoVerdict as error:
+            cut = "; it was cut off, so the judge needs more max_tokens" if reply.finish == "length" else ""
+            raise NoVerdict(f"{error}{cut}") from None
+
+    def _searched(self, reply: Reply, text: str) -> Verdict:
+        """The verdict that the pattern finds; the whole text explains it."""
+        if reply.finish == "length":
+            raise NoVerdict("it was cut off, so the judge needs more max_tokens")
+        pattern = self.grade_pattern or ""
+        with limit_match_time(pattern):
+            found = compiled_pattern(pattern, ignore_case=False).search(text[-LONGEST_TEXT:])
+        if found is None or found[1] is None:
+            raise NoVerdict("the pattern of the grade was not found in it")
+        graded = self.grading.of_text(found[1])
+        return Verdict(graded.value, graded.grade, text[:KEPT_CHARACTERS], graded.metadata)
+
+
+def _text(reply: Reply) -> str:
+    try:
+        return reply.text
+    except ReplyWithoutText:
+        return ""
+
+
+def _why_empty(reply: Reply) -> str:
+    if reply.tool_calls:
+        return "it calls tools instead of giving a verdict"
+    return "it was cut off before it said anything" if reply.finish == "length" else "it is empty"
+
+
+def _said(reply: Reply) -> tuple[Message, ...]:
+    """What the judge said, for the request to say it properly."""
+    text = _text(reply)[:_REPEATED_CHARACTERS]
+    return (Message("assistant", text),) if text.strip() else ()

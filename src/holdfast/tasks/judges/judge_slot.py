@@ -1,0 +1,161 @@
+"""The slot of one judge: an ordinary scorer that asks a model, through its scope."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from holdfast.errors import UsageError
+from holdfast.run.core.slot_names import judge_slot
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.json_values import json_text
+from holdfast.tasks.judges.grades import FIRST, TIE, PairGrades
+from holdfast.tasks.judges.judge_prompt import (
+    AGREES,
+    ANSWER,
+    COMPARED,
+    FIRST_ANSWER,
+    IS_BETTER,
+    IS_CORRECT,
+    QUESTION,
+    SECOND_ANSWER,
+    TARGET,
+    WITH_TARGET,
+    WITHOUT_TARGET,
+    judge_request,
+    judge_template,
+)
+from holdfast.tasks.judges.judge_reply import CALLS, InvalidVerdict, Judge
+from holdfast.tasks.judges.model_graded import ModelGraded
+from holdfast.tasks.judges.rubric import NONE_APPLIES, RubricGrades
+from holdfast.tasks.judges.verdict import Verdict
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.score import Score
+from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.trial_interface import ScoreScope
+
+INVALID_VERDICT = "invalid verdict"
+"""Why a slot has no score whose judge gave none, as its explanation begins."""
+WINNERS = "winners"
+"""In the metadata of a pairwise score: the position that won when the answer stood first, and when it stood second."""
+
+
+class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
+    """One judge of a `model_graded`."""
+
+    kind: ClassVar[str] = "model_graded"
+
+    of: ModelGraded
+    model: str
+    """The judge."""
+
+    @property
+    def is_binary(self) -> bool:  # type: ignore[override]
+        return self.of.is_binary
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that it asks."""
+        return (self.model,)
+
+    @property
+    def calls(self) -> int:
+        """How many calls it makes at most."""
+        return CALLS * (2 if self.of.pairwise else 1)
+
+    def with_judge(self, judge: str) -> JudgeSlot:
+        """The slot of another judge of the same panel."""
+        return JudgeSlot(name=judge_slot(self.of.name, judge), of=self.of, model=judge)
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "scorer": self.kind,
+            "revision": self.revision,
+            "judge": self.model,
+            "arguments": self.of.verdict_arguments(),
+        }
+
+    def check(self, sample: Sample, place: str) -> None:
+        self.of.check(sample, place)
+
+    async def __call__(self, answer: Answer, sample: Sample, scope: ScoreScope | None = None) -> Score:  # type: ignore[override]
+        if scope is None:
+            raise UsageError(f"The judge {self.name!r} has no scope to ask its model in.", hint="Judges score in runs.")
+        judged = _Judged(self.of.for_sample(sample, "the sample"), self.model, answer, sample, scope)
+        return await (judged.compared() if self.of.pairwise else judged.graded())
+
+
+class _Judged:
+    """An answer that is being judged."""
+
+    def __init__(self, how: ModelGraded, judge: str, answer: Answer, sample: Sample, scope: ScoreScope) -> None:
+        self._how, self._judge, self._answer, self._sample, self._scope = how, judge, answer, sample, scope
+        self._target = None if sample.target is None else _target_text(sample)
+
+    async def graded(self) -> Score:
+        """The score of the answer by itself."""
+        grading = self._how.grading
+        data = {ANSWER: self._answer.text, **({} if self._target is None else {TARGET: self._target})}
+        found = await self._asked(Judge(self._judge, grading, self._how.grade_pattern), data)
+        return _invalid(found) if isinstance(found, InvalidVerdict) else _score(found)
+
+    async def compared(self) -> Score:
+        """The mean of two comparisons with the target, once in each order."""
+        texts, verdicts = [self._answer.text, self._target or ""], []
+        for answer_is_first in (True, False):
+            first, second = texts if answer_is_first else reversed(texts)
+            judge = Judge(self._judge, PairGrades(answer_is_first), self._how.grade_pattern)
+            found = await self._asked(judge, {FIRST_ANSWER: first, SECOND_ANSWER: second})
+            if isinstance(found, InvalidVerdict):
+                return _invalid(found)
+            verdicts.append(found)
+        return _mean_of_both(verdicts)
+
+    async def _asked(self, judge: Judge, data: dict[str, str]) -> Verdict | InvalidVerdict:
+        how, grading = self._how, judge.grading
+        criterion = grading.text if isinstance(grading, RubricGrades) else how.criterion or self._default_criterion()
+        form = "" if how.grade_pattern is not None else grading.form
+        data = {QUESTION: self._scope.question, **data}
+        template = judge_template(how.template or self._default_template(), is_pairwise=how.pairwise)
+        return await judge.verdict(judge_request(template, criterion, data, how.instructions or "", form), self._scope)
+
+    def _default_template(self) -> str:
+        if self._how.pairwise:
+            return COMPARED
+        return WITHOUT_TARGET if self._target is None else WITH_TARGET
+
+    def _default_criterion(self) -> str:
+        if self._how.pairwise:
+            return IS_BETTER
+        return IS_CORRECT if self._target is None else AGREES
+
+
+def _score(verdict: Verdict) -> Score:
+    if verdict.value is None:
+        why = f"{NONE_APPLIES}: {verdict.explanation}" if verdict.explanation else NONE_APPLIES
+        return Score(None, explanation=why, metadata=verdict.metadata)
+    return Score(verdict.value, verdict.grade or None, verdict.explanation, verdict.metadata)
+
+
+def _invalid(found: InvalidVerdict) -> Score:
+    """No score, for that reason; what the judge said is kept."""
+    return Score(None, explanation=f"{INVALID_VERDICT}: {found.why}", metadata={"said": found.said})
+
+
+def _mean_of_both(verdicts: list[Verdict]) -> Score:
+    values = [verdict.value or 0.0 for verdict in verdicts]
+    winners = [verdict.grade for verdict in verdicts]
+    said = [
+        f"{_winner(winner, answer)}: {verdict.explanation}".removesuffix(": ")
+        for winner, answer, verdict in zip(winners, (FIRST, "B"), verdicts, strict=True)
+    ]
+    return Score(sum(values) / 2, "/".join(winners), "; ".join(said), {WINNERS: winners})
+
+
+def _winner(winner: str, answer: str) -> str:
+    return TIE if winner == TIE else "the answer wins" if winner == answer else "the target wins"
+
+
+def _target_text(sample: Sample) -> str:
+    """The target as a text; several accepted ones a line each."""
+    accepted = sample.target if isinstance(sample.target, list) else [sample.target]
+    return "\n".join(json_text(one) for one in accepted)
