@@ -49,7 +49,7 @@ def as_told(reader: RunReader) -> Told:
             trial.state.value,
             trial.standing.reason,
             trial.row.counted,
-            fold.scores_of(trial.key),
+            fold.recorded_scores(trial.key),
             trial.end_id,
         )
         for trial in fold.trials()

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import gc
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -555,6 +555,8 @@ class Execution:
         """Where only some trials were selected, they decide."""
         selected = self._selection.remaining
         remaining = counts.remaining if selected is None else self._remaining_of(selected) + self._selection.failed
+        if self._selection.slots is not None:
+            remaining = self._unfilled(self._selection.slots)
         blocked = counts.blocked if selected is None else self._selection.blocked
         if self._refusal:
             return "refused", ResumeAborted.exit_code
@@ -571,6 +573,13 @@ class Execution:
             return len(selected) - self._session.counts.finished_among(selected.__contains__)
         except StorageFailure:
             return len(selected)
+
+    def _unfilled(self, slots: Mapping[str, KeySet]) -> int:
+        """How many of the slots that were to be filled are not."""
+        try:
+            return self._session.counts.unfilled_among({name: keys.__contains__ for name, keys in slots.items()})
+        except StorageFailure:
+            return sum(map(len, slots.values()))
 
     def _redo_left(self) -> int:
         """Finished trials that were to be attempted once more, and were not."""

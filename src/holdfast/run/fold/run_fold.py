@@ -516,9 +516,21 @@ class RunFold:
     # Scores.
 
     def scores_of(self, key: str) -> dict[str, float | None]:
-        """The scores that count of one trial: those of the attempt that counts; None for a slot filled without one.
+        """The scores of one trial as people see them, those of panels among them; None for one without a number."""
+        scores = self.recorded_scores(key)
+        trial = self.find(key) if self.panels or self._titles else None
+        if trial is None:
+            return scores
+        task = trial.standing.group.task
+        titles = {self.title(task, name): value for name, value in scores.items()}
+        # Those of the plan first, whichever were given first.
+        scores = {name: titles[name] for name in sorted(titles, key=lambda name: VERSION_MARK in name)}
+        panels = self.panels.get(task)
+        return {name: found.value for name, found in with_panels(scores, panels).items()} if panels else scores
 
-        Those of panels are among them.
+    def recorded_scores(self, key: str) -> dict[str, float | None]:
+        """The scores that count of one trial, by slot: those of the attempt that counts; None for one without a
+        number.
         """
         query = (
             "SELECT name, value, state FROM slots JOIN scorers ON scorers.id = scorer"  # noqa: S608 - no value
@@ -526,14 +538,7 @@ class RunFold:
             f" WHERE key = ? AND {_COUNTING} ORDER BY scorer, attempt"
         )
         rows = self._query(query, (pack_key(key),))
-        scores = {name: value for name, value, state in rows if value is not None or state == UNSCORED}
-        trial = self.find(key) if self.panels or self._titles else None
-        if trial is not None and self._titles:
-            titles = {self.title(trial.standing.group.task, name): value for name, value in scores.items()}
-            # Those of the plan first, whichever were given first.
-            scores = {name: titles[name] for name in sorted(titles, key=lambda name: VERSION_MARK in name)}
-        panels = self.panels.get(trial.standing.group.task) if trial is not None else None
-        return {name: found.value for name, found in with_panels(scores, panels).items()} if panels else scores
+        return {name: value for name, value, state in rows if value is not None or state == UNSCORED}
 
     def slot_ids(self, key: str) -> Iterator[RecordId]:
         """The records that fill the slots of one trial which count."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from holdfast.errors import NotARun, StorageFailure
@@ -90,6 +90,19 @@ class SessionCounts:
             StorageFailure: what was written cannot be read.
         """
         return self._ask_fold(lambda reader: (reader.fold.counts, reader.fold.kept))
+
+    def unfilled_among(self, slots: Mapping[str, Callable[[bytes], bool]]) -> int:
+        """How many of these slots are not filled; they come by name, each with what says which trials are meant.
+
+        Raises:
+            StorageFailure: what was written cannot be read.
+        """
+
+        def unfilled_in(reader: RunReader) -> int:
+            trials = ((trial.packed_key, trial.standing.scorers) for trial in reader.fold.trials())
+            return sum(name not in filled and wants(key) for key, filled in trials for name, wants in slots.items())
+
+        return self._ask_fold(unfilled_in)
 
     def _ask_fold(self, question: Callable[[RunReader], T]) -> T:
         """Asks a reader that knows everything which is durable now."""
