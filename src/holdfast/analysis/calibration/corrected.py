@@ -1,0 +1,82 @@
+"""The share of passes without the errors of the judge that counted them.
+
+The estimate is that of Rogan and Gladen (1978); its interval is that of Lang and Reiczigel (2014), which also knows that
+the judge's own rates are estimates from a limited number of labels. `docs/metrics.md` has the formulas.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import msgspec
+
+from holdfast.analysis.intervals import Interval, Z, wilson_interval
+
+TOO_FEW = "too few labels"
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A share of observations, with Wilson's 95 % interval."""
+
+    value: float
+    interval: Interval
+    n: float
+    """The number of observations; one sample may be divided over several shares."""
+
+
+class Corrected(msgspec.Struct, frozen=True):
+    """The estimated share of answers that people would pass, with its 95 % interval."""
+
+    value: float
+    interval: Interval
+
+
+def share_of(part: Fraction, whole: Fraction) -> Share | None:
+    """The share of a part; None of nothing."""
+    if not whole:
+        return None
+    value = float(part / whole)
+    return Share(value, wilson_interval(value, float(whole)), float(whole))
+
+
+def why_not_corrected(rate: Share | None, tpr: Share | None, tnr: Share | None) -> str:
+    """Why the judge's errors cannot be taken out; empty if they can."""
+    if rate is None:
+        return "the judge has scored nothing"
+    if tpr is None or tnr is None:
+        return f"no labelled answer is a {'pass' if tpr is None else 'fail'}"
+    if tpr.value + tnr.value <= 1:
+        return "the judge does no better than chance (TPR + TNR is not above 1)"
+    # Shrunk towards one half, as the interval needs it, a judge with very few labels may be no better than chance.
+    return TOO_FEW if _shrunk(tpr) + _shrunk(tnr) <= 1 else ""
+
+
+def correct_share(rate: Share, tpr: Share, tnr: Share) -> Corrected:
+    """The judge's share of passes corrected for its errors; only where `why_not_corrected` has no reason."""
+    value = (rate.value + tnr.value - 1) / (tpr.value + tnr.value - 1)
+    low, high = _limits(rate, tpr, tnr)
+    return Corrected(_clipped(value), (_clipped(low), _clipped(high)))
+
+
+def _limits(rate: Share, tpr: Share, tnr: Share) -> Interval:
+    n = rate.n + Z * Z
+    seen = (rate.n * rate.value + Z * Z / 2) / n
+    hit, rejected = _shrunk(tpr), _shrunk(tnr)
+    gain = hit + rejected - 1
+    centre = (seen + rejected - 1) / gain
+    hit_noise = hit * (1 - hit) / (tpr.n + 2)
+    rejected_noise = rejected * (1 - rejected) / (tnr.n + 2)
+    shift = 2 * Z * Z * (centre * hit_noise - (1 - centre) * rejected_noise)
+    noise = seen * (1 - seen) / n + centre**2 * hit_noise + (1 - centre) ** 2 * rejected_noise
+    half = Z * math.sqrt(noise) / gain
+    return centre + shift - half, centre + shift + half
+
+
+def _shrunk(share: Share) -> float:
+    """The share with one observation of either kind added."""
+    return (share.n * share.value + 1) / (share.n + 2)
+
+
+def _clipped(value: float) -> float:
+    return min(max(value, 0.0), 1.0)
