@@ -1,7 +1,7 @@
 """The share of passes without the errors of the judge that counted them.
 
-The estimate is that of Rogan and Gladen (1978); its interval is that of Lang and Reiczigel (2014), which also knows that
-the judge's own rates are estimates from a limited number of labels. `docs/metrics.md` has the formulas.
+The estimate is that of Rogan and Gladen (1978). Its interval is that of Lang and Reiczigel (2014), which allows for the
+judge's rates being estimates too, from a limited number of labels. `docs/metrics.md` has the formulas.
 """
 
 from __future__ import annotations
