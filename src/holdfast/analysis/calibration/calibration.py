@@ -1,32 +1,28 @@
 """How the scorers of a run compare with labels of people, and what their shares of passes are without their errors.
 
-`calibrate` measures the error rates of a run's scorers on its labelled answers. `apply_calibration` takes those that
-were measured on another run, and refuses where the scorer or a judge is not the same version.
+The error rates are measured on the labelled answers, and then taken out of the share of all answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 
 import msgspec
 
 from holdfast.analysis.agreement import Kappa
 from holdfast.analysis.calibration.confusion import Confusion, ConfusionCounts
-from holdfast.analysis.calibration.corrected import Corrected, Share, correct_share, share_of, why_not_corrected
+from holdfast.analysis.calibration.corrected import Corrected, Share, corrected_share, share_of
 from holdfast.analysis.calibration.labels import Labels
-from holdfast.analysis.calibration.scorer_version import RunVersions, ScorerVersion, panel_of, version_changes
+from holdfast.analysis.calibration.scorer_version import RunVersions, ScorerVersion, panel_of
 from holdfast.analysis.metrics import SampleScores
 from holdfast.analysis.report import slots_with_samples
-from holdfast.errors import UsageError
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import unpack_key
 
 DEFAULT_PASS_AT = 0.5
 _MAJORITY = "majority"
-_MAKE = "Make it with: holdfast report RUN --labels FILE --json > FILE.json"
 
 
 class ScorerCalibration(msgspec.Struct, frozen=True):
@@ -67,11 +63,11 @@ class Calibration(msgspec.Struct, frozen=True):
     """By task, model and scorer."""
 
 
-_Slot = tuple[str, str, str]
+ScorerPlace = tuple[str, str, str]
 """Task, model and scorer."""
 
 
-class _Counts:
+class VerdictCounts:
     """The verdicts of one scorer on the answers of one task and model."""
 
     def __init__(self, pass_at: float) -> None:
@@ -96,28 +92,28 @@ class _Counts:
 def calibrate(reader: RunReader, labels: Labels, pass_at: float | None = None) -> Calibration:
     """Compares the scorers of a run with labels of its answers."""
     versions = RunVersions(reader)
-    counts = _counted(reader, lambda task, _, scorer: _pass_at(reader.fold.plan, task, scorer, pass_at), labels)
+    counts = count_verdicts(reader, lambda task, _, scorer: _pass_at(reader.fold.plan, task, scorer, pass_at), labels)
     found: dict[str, dict[str, dict[str, ScorerCalibration]]] = {}
     for (task, model, scorer), counted in sorted(counts.items()):
-        labelled = labels.count(task, model, scorer)
+        labelled = labels.count_for(task, model, scorer)
         if labelled:
             version = versions.version(task, scorer)
-            result = _result(counted, counted.confusion.confusion(), labelled, [model], version)
+            result = scorer_calibration(counted, counted.confusion.confusion(), labelled, [model], version)
             found.setdefault(task, {}).setdefault(model, {})[scorer] = result
     return Calibration(len(labels.by_trial), labels.unlabelled, found)
 
 
-def _counted(
+def count_verdicts(
     reader: RunReader, pass_at: Callable[[str, str, str], float], labels: Labels | None = None
-) -> dict[_Slot, _Counts]:
+) -> dict[ScorerPlace, VerdictCounts]:
     """One pass over all scores of the run."""
-    entries = [(entry.task, entry.model, scorer) for entry in reader.fold.plan for scorer in _planned(entry)]
-    found = {slot: _Counts(pass_at(*slot)) for slot in entries}
+    entries = [(entry.task, entry.model, scorer) for entry in reader.fold.plan for scorer in planned_names(entry)]
+    found = {slot: VerdictCounts(pass_at(*slot)) for slot in entries}
     for slot, sample, is_repeated in slots_with_samples(reader.fold):
         group = slot.standing.group
         place = (group.task, group.model, slot.scorer)
         if place not in found:
-            found[place] = _Counts(pass_at(*place))
+            found[place] = VerdictCounts(pass_at(*place))
         if slot.value is not None:
             label = labels.of(unpack_key(slot.key), slot.scorer) if labels is not None else None
             person = label.passed if label is not None else None
@@ -125,7 +121,7 @@ def _counted(
     return found
 
 
-def _planned(entry: PlanEntry) -> list[str]:
+def planned_names(entry: PlanEntry) -> list[str]:
     """The names under which people see the scores of the plan."""
     shown: list[str] = getattr(entry, "shown_scorers", entry.scorers)
     return shown
@@ -145,12 +141,11 @@ def _pass_at(plan: list[PlanEntry], task: str, scorer: str, given: float | None)
     return DEFAULT_PASS_AT if panel is None else float(panel.pass_at)
 
 
-def _result(
-    counted: _Counts, confusion: Confusion, labelled: int, models: list[str], version: ScorerVersion
+def scorer_calibration(
+    counted: VerdictCounts, confusion: Confusion, labelled: int, models: list[str], version: ScorerVersion
 ) -> ScorerCalibration:
     tpr, tnr, passed = confusion.tpr(), confusion.tnr(), counted.passed()
-    why_not = why_not_corrected(passed, tpr, tnr)
-    can = passed is not None and tpr is not None and tnr is not None and not why_not
+    corrected = corrected_share(passed, tpr, tnr)
     return ScorerCalibration(
         pass_at=counted.pass_at,
         n_samples=counted.confusion.samples,
@@ -163,96 +158,7 @@ def _result(
         tpr=tpr,
         tnr=tnr,
         passed=passed,
-        corrected=correct_share(passed, tpr, tnr) if can and passed and tpr and tnr else None,
-        why_not=why_not,
+        corrected=None if isinstance(corrected, str) else corrected,
+        why_not=corrected if isinstance(corrected, str) else "",
         version=version,
     )
-
-
-class _CalibrationFile(msgspec.Struct):
-    calibration: Calibration
-
-
-def read_calibration(path: Path) -> Calibration:
-    """What `report --labels FILE --json` has printed.
-
-    Raises:
-        UsageError: the file cannot be read, or is something else.
-    """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=_CalibrationFile).calibration
-    except OSError as error:
-        raise UsageError(f"--calibration {path}: {error.strerror or error}.") from None
-    except (msgspec.MsgspecError, ValueError):
-        raise UsageError(f"--calibration {path}: it holds no calibration.", hint=_MAKE) from None
-
-
-def apply_calibration(reader: RunReader, measured: Calibration) -> Calibration:
-    """The shares of passes of this run without the errors that were measured elsewhere.
-
-    Where the answers of a model were not labelled, the rates are those over all models of the same task.
-
-    Raises:
-        UsageError: the calibration is of other scorers, or of another version of one of them.
-    """
-    sources = _sources(reader.fold.plan, measured)
-    if not sources:
-        names = sorted({f"{task}.{name}" for task, models in measured.tasks.items() for name in _all_scorers(models)})
-        raise UsageError(f"The calibration is of other scorers: {', '.join(names) or 'none'}.", hint=_MAKE)
-    _refuse_stale(reader, sources)
-    counts = _counted(reader, lambda *slot: sources[slot].pass_at if slot in sources else DEFAULT_PASS_AT)
-    found: dict[str, dict[str, dict[str, ScorerCalibration]]] = {}
-    for (task, model, scorer), source in sorted(sources.items()):
-        counted = counts[task, model, scorer]
-        result = _result(counted, source.confusion, source.n_trials, source.measured_on, source.version)
-        result = msgspec.structs.replace(
-            result, n_samples=source.n_samples, n_trials=source.n_trials, unscored=source.unscored
-        )
-        found.setdefault(task, {}).setdefault(model, {})[scorer] = result
-    return Calibration(measured.labelled, measured.unlabelled, found)
-
-
-def _sources(plan: list[PlanEntry], measured: Calibration) -> dict[_Slot, ScorerCalibration]:
-    """For every scorer of the plan that was calibrated, its calibration."""
-    found: dict[_Slot, ScorerCalibration] = {}
-    for entry in plan:
-        models = measured.tasks.get(entry.task, {})
-        for scorer in _planned(entry):
-            own = models.get(entry.model, {}).get(scorer)
-            others = [scorers[scorer] for scorers in models.values() if scorer in scorers]
-            if own is not None or others:
-                found[entry.task, entry.model, scorer] = own or _pooled(others)
-    return found
-
-
-def _pooled(parts: list[ScorerCalibration]) -> ScorerCalibration:
-    """The calibrations of a scorer on several models as one."""
-    first, *rest = parts
-    for part in rest:
-        first = msgspec.structs.replace(
-            first,
-            confusion=first.confusion.plus(part.confusion),
-            n_samples=first.n_samples + part.n_samples,
-            n_trials=first.n_trials + part.n_trials,
-            unscored=first.unscored + part.unscored,
-            measured_on=[*first.measured_on, *part.measured_on],
-        )
-    return first
-
-
-def _all_scorers(models: Mapping[str, Mapping[str, ScorerCalibration]]) -> set[str]:
-    return {scorer for scorers in models.values() for scorer in scorers}
-
-
-def _refuse_stale(reader: RunReader, sources: Mapping[_Slot, ScorerCalibration]) -> None:
-    versions = RunVersions(reader)
-    changes = {
-        f"{task}.{scorer}: {change}": None
-        for (task, _, scorer), source in sources.items()
-        for change in version_changes(source.version, versions.version(task, scorer))
-    }
-    if changes:
-        raise UsageError(
-            f"The calibration is stale; since the labels were compared, these have changed: {'; '.join(changes)}.",
-            hint="Label answers of this run, and use: holdfast report RUN --labels FILE",
-        )

@@ -51,7 +51,7 @@ def _figures(found: ScorerCalibration) -> Iterator[str]:
 
 def _line(name: str, value: float, interval: Interval | None, note: str = "") -> str:
     ends = "-" if interval is None else f"[{interval[0]:.3f}, {interval[1]:.3f}]"
-    return f"{name:<9}  {value:6.3f}  {ends:<15}  {note}".rstrip()
+    return f"{name:<9}  {value:6.3f}  {ends:<14}  {note}".rstrip()
 
 
 def _number(n: float) -> str:

@@ -40,20 +40,17 @@ def share_of(part: Fraction, whole: Fraction) -> Share | None:
     return Share(value, wilson_interval(value, float(whole)), float(whole))
 
 
-def why_not_corrected(rate: Share | None, tpr: Share | None, tnr: Share | None) -> str:
-    """Why the judge's errors cannot be taken out; empty if they can."""
+def corrected_share(rate: Share | None, tpr: Share | None, tnr: Share | None) -> Corrected | str:
+    """The judge's share of passes corrected for its errors, or the reason why it cannot be."""
     if rate is None:
-        return "the judge has scored nothing"
+        return "there are no scores"
     if tpr is None or tnr is None:
         return f"no labelled answer is a {'pass' if tpr is None else 'fail'}"
     if tpr.value + tnr.value <= 1:
-        return "the judge does no better than chance (TPR + TNR is not above 1)"
-    # Shrunk towards one half, as the interval needs it, a judge with very few labels may be no better than chance.
-    return TOO_FEW if _shrunk(tpr) + _shrunk(tnr) <= 1 else ""
-
-
-def correct_share(rate: Share, tpr: Share, tnr: Share) -> Corrected:
-    """The judge's share of passes corrected for its errors; only where `why_not_corrected` has no reason."""
+        return "the verdicts are no better than chance (TPR + TNR is not above 1)"
+    if _shrunk(tpr) + _shrunk(tnr) <= 1:
+        # Moved towards one half, as the limits need it, a judge with very few labels may be no better than chance.
+        return TOO_FEW
     value = (rate.value + tnr.value - 1) / (tpr.value + tnr.value - 1)
     low, high = _limits(rate, tpr, tnr)
     return Corrected(_clipped(value), (_clipped(low), _clipped(high)))

@@ -47,7 +47,7 @@ class Labels(NamedTuple):
         labels = self.by_trial.get(key, {})
         return labels.get(scorer) or labels.get(EVERY_SCORER)
 
-    def count(self, task: str, model: str, scorer: str) -> int:
+    def count_for(self, task: str, model: str, scorer: str) -> int:
         """How many trials of a task and model have a label that is about this scorer."""
         keys = (key for key, group in self.groups.items() if group == (task, model))
         return sum(self.of(key, scorer) is not None for key in keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,15 +72,18 @@ def _calibration(
         raise UsageError("Give either --labels or --calibration.")
     if labels is None and pass_at is not None:
         raise UsageError("--pass-at needs --labels.", hint="With --calibration, a pass is what it was when measured.")
-    if labels is None and measured is None:
+    if pass_at is not None and not math.isfinite(pass_at):
+        raise UsageError(f"--pass-at {pass_at} is not a score.")
+    if measured is not None:
+        from holdfast.analysis.calibration import measured_elsewhere  # noqa: PLC0415 - a plain report does not need it
+
+        return measured_elsewhere.apply_calibration(reader, measured_elsewhere.read_calibration(measured))
+    if labels is None:
         return None
-    from holdfast.analysis.calibration import calibration  # noqa: PLC0415 - a plain report does not need it
+    from holdfast.analysis.calibration.calibration import calibrate  # noqa: PLC0415 - as above
     from holdfast.analysis.calibration.labels import read_labels  # noqa: PLC0415 - as above
 
-    if measured is not None:
-        return calibration.apply_calibration(reader, calibration.read_calibration(measured))
-    found = read_labels(labels, reader.fold, str(reader.root)) if labels is not None else None
-    return calibration.calibrate(reader, found, pass_at) if found is not None else None
+    return calibrate(reader, read_labels(labels, reader.fold, str(reader.layout.root)), pass_at)
 
 
 def _print_calibration(compared: Calibration | None) -> None:
