@@ -14,7 +14,7 @@ from holdfast.analysis.agreement import Kappa
 from holdfast.analysis.calibration.confusion import Confusion, ConfusionCounts
 from holdfast.analysis.calibration.corrected import Corrected, Share, corrected_share, share_of
 from holdfast.analysis.calibration.labels import Labels
-from holdfast.analysis.calibration.scorer_version import RunVersions, ScorerVersion, panel_of
+from holdfast.analysis.calibration.scorer_version import RunVersions, ScorerVersion, panel_of, panel_of_slot
 from holdfast.analysis.metrics import SampleScores
 from holdfast.analysis.report import slots_with_samples
 from holdfast.run.core.records import PlanEntry
@@ -92,7 +92,7 @@ class VerdictCounts:
 def calibrate(reader: RunReader, labels: Labels, pass_at: float | None = None) -> Calibration:
     """Compares the scorers of a run with labels of its answers."""
     versions = RunVersions(reader)
-    counts = count_verdicts(reader, lambda task, _, scorer: _pass_at(reader.fold.plan, task, scorer, pass_at), labels)
+    counts = count_verdicts(reader, lambda task, _, scorer: pass_mark(reader.fold.plan, task, scorer, pass_at), labels)
     found: dict[str, dict[str, dict[str, ScorerCalibration]]] = {}
     for (task, model, scorer), counted in sorted(counts.items()):
         labelled = labels.count_for(task, model, scorer)
@@ -127,7 +127,7 @@ def planned_names(entry: PlanEntry) -> list[str]:
     return shown
 
 
-def _pass_at(plan: list[PlanEntry], task: str, scorer: str, given: float | None) -> float:
+def pass_mark(plan: list[PlanEntry], task: str, scorer: str, given: float | None) -> float:
     """The lowest score that is a pass: as given, or as a panel has it for its judges."""
     panel = panel_of(plan, task, scorer)
     if panel is not None and panel.combine == _MAJORITY:
@@ -136,8 +136,7 @@ def _pass_at(plan: list[PlanEntry], task: str, scorer: str, given: float | None)
     if given is not None:
         return given
     if panel is None:
-        names = [name for entry in plan for name, one in getattr(entry, "panels", {}).items() if scorer in one.slots]
-        panel = panel_of(plan, task, names[0]) if names else None
+        panel = panel_of_slot(plan, task, scorer)
     return DEFAULT_PASS_AT if panel is None else float(panel.pass_at)
 
 

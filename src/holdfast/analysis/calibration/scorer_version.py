@@ -109,8 +109,16 @@ def _identity_fields() -> list[str]:
 
 def panel_of(plan: list[PlanEntry], task: str, scorer: str) -> Any:
     """The scorer with judges of that name; None where it has none."""
-    panels = (getattr(entry, "panels", {}) for entry in plan if entry.task == task)
-    return next((found[scorer] for found in panels if scorer in found), None)
+    return _panels(plan, task).get(scorer)
+
+
+def panel_of_slot(plan: list[PlanEntry], task: str, slot: str) -> Any:
+    """The scorer whose judge has this slot; None where there is none."""
+    return next((panel for panel in _panels(plan, task).values() if slot in panel.slots), None)
+
+
+def _panels(plan: list[PlanEntry], task: str) -> dict[str, Any]:
+    return {name: panel for entry in plan if entry.task == task for name, panel in getattr(entry, "panels", {}).items()}
 
 
 def version_changes(old: ScorerVersion, new: ScorerVersion) -> list[str]:
