@@ -18,8 +18,10 @@ sys.path.insert(0, str(HERE))
 from inspect_side import inspect_metrics  # noqa: E402 - it lies beside this file
 from our_side import Recorded, recorded_run  # noqa: E402
 from scipy import stats  # noqa: E402
+from statsmodels.stats.inter_rater import cohens_kappa  # noqa: E402
 from statsmodels.stats.proportion import proportion_confint  # noqa: E402
 
+from holdfast.analysis.agreement import cohen_kappa  # noqa: E402
 from holdfast.analysis.intervals import t_interval, t_quantile, wilson_interval  # noqa: E402
 
 TOLERANCE = 1e-9
@@ -75,6 +77,19 @@ def t_comparisons() -> Iterator[Comparison]:
             yield Comparison(f"scipy t interval of {n}: {end}", float(theirs_at), ours_at)
 
 
+def kappa_comparisons() -> Iterator[Comparison]:
+    """Cohen's kappa and its standard error, of tables with two to four values."""
+    rng = random.Random(15)
+    for size in (2, 3, 4):
+        for _ in range(20):
+            table = [[rng.randrange(1, 40) for _ in range(size)] for _ in range(size)]
+            theirs = cohens_kappa(table)
+            ours = cohen_kappa({(row, column): table[row][column] for row in range(size) for column in range(size)})
+            if ours is not None:
+                yield Comparison(f"statsmodels kappa of {table}", float(theirs.kappa), ours.value)
+                yield Comparison(f"statsmodels kappa of {table}: stderr", float(theirs.std_kappa), ours.stderr)
+
+
 def print_group(name: str, compared: list[Comparison]) -> list[Comparison]:
     """Prints the largest difference of a group; the comparisons that are over the tolerance."""
     worst = max(compared, key=lambda one: one.difference)
@@ -91,7 +106,7 @@ def main() -> int:
         print(f"| {one.what.removeprefix('Inspect ')} | {one.theirs!r} | {one.ours!r} |")
     print("\n| compared with | figures | largest relative difference | at |\n|---|---|---|---|")
     faults = print_group("inspect-ai", inspected)
-    faults += print_group("statsmodels", list(wilson_comparisons()))
+    faults += print_group("statsmodels", [*wilson_comparisons(), *kappa_comparisons()])
     faults += print_group("scipy", list(t_comparisons()))
     for fault in faults:
         print(f"DIFFERS: {fault.what}: {fault.theirs!r}, ours {fault.ours!r}")

@@ -124,6 +124,17 @@ def test_a_shorter_reference_is_enough_where_it_names_one(named):
         assert references.find(text).key == by_sample["de", "u"], text
 
 
+def test_many_references_are_found_in_one_pass_as_one_by_one(named):
+    """Whatever names exactly one trial in full; what does not is left to be found, or refused, by itself."""
+    references, trials = named(
+        ("t", "m", {"prompt": "a"}, "fr", 1), ("t", "m", {"prompt": "a"}, "de", 1), ("u", "n", {}, "de", 2)
+    )
+    sure = ["fr", "fr#1", "t/m/fr#1", "fr#1,prompt=a", "de#2", "u/n/de", trials[1].key]
+    found = references.find_many([*sure, "de", "nope", "", trials[1].key[:9]])
+    assert {text: trial.key for text, trial in found.items()} == {text: references.find(text).key for text in sure}
+    assert references.find_many([]) == {}
+
+
 @pytest.mark.parametrize("text", ["de", "fr#3", "u/fr", "fr#01", "fr#1,prompt=b", "fr#", "f", "", "#1", "t/", "FR"])
 def test_what_names_none_or_several_is_refused(named, text):
     """Nothing is guessed: a part of an id, another case or an epoch that is not on record names no trial."""

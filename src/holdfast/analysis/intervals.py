@@ -18,7 +18,7 @@ _SERIES_BELOW = 200
 _PRECISION = 1e-15
 
 
-def wilson_interval(mean: float, n: int) -> Interval:
+def wilson_interval(mean: float, n: float) -> Interval:
     """The interval of a share `mean` of `n` samples."""
     shrink = 1 + Z * Z / n
     centre = mean + Z * Z / (2 * n)

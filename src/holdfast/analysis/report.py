@@ -159,7 +159,7 @@ def _group_scores(fold: RunFold) -> dict[tuple[str, str], _GroupScores]:
     """Every score that counts, added where it belongs."""
     found: dict[tuple[str, str], _GroupScores] = {}
     places: dict[int, list[ScoreTotals]] = {}
-    for slot, sample, is_repeated in _slots_with_samples(fold):
+    for slot, sample, is_repeated in slots_with_samples(fold):
         number, group = slot.standing.number, slot.standing.group
         if number not in places:
             places[number] = found.setdefault(group[:2], _GroupScores()).totals(group)
@@ -169,7 +169,7 @@ def _group_scores(fold: RunFold) -> dict[tuple[str, str], _GroupScores]:
     return found
 
 
-def _slots_with_samples(fold: RunFold) -> Iterator[tuple[SlotValue, int, bool]]:
+def slots_with_samples(fold: RunFold) -> Iterator[tuple[SlotValue, int, bool]]:
     """Each score, a number for its sample, and whether the sample may have other trials in the group."""
     last, sample, is_repeated = None, 0, False
     for slot in fold.slots():

@@ -7,7 +7,7 @@ of which it is a spelling. Names in full come before beginnings, and a text that
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -78,6 +78,24 @@ class TrialReferences:
         if len(exact) == 1:
             return exact[0]
         raise self._ambiguous(text, found) if found else self._unknown(text)
+
+    def find_many(self, texts: Iterable[str]) -> dict[str, FoldedTrial]:
+        """The trials of those texts that name exactly one in full: one pass over the run for any number of them.
+
+        `find` decides about the others.
+        """
+        by_reading: dict[_Reading, list[str]] = {}
+        found: dict[str, list[FoldedTrial]] = {}
+        for text in dict.fromkeys(texts):
+            if (trial := self._fold.find(text)) is not None:
+                found[text] = [trial]
+                continue
+            for reading in self._readings(text):
+                by_reading.setdefault(reading, []).append(text)
+        for trial in self._fold.trials() if by_reading else ():
+            for text in {text for one in _spellings(trial, trial.row.sample) for text in by_reading.get(one, ())}:
+                found.setdefault(text, []).append(trial)
+        return {text: trials[0] for text, trials in found.items() if len(trials) == 1}
 
     def _named(self, text: str) -> list[FoldedTrial]:
         """The trials of which the text is a name in full."""

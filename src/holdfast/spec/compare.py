@@ -14,6 +14,14 @@ import msgspec
 
 from holdfast.spec.canonical import plain_data
 from holdfast.spec.code_reference import is_moved, split_reference
+from holdfast.spec.judged_scorers import (
+    COMBINING,
+    MODEL_GRADED,
+    combining_arguments,
+    judges_of,
+    verdict_arguments,
+    with_judges,
+)
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
@@ -194,10 +202,30 @@ class _EvalMerger:
             kinds = _scorer_kind(before[name]), _scorer_kind(after[name])
             self._add(f"{path}.{name}", Drift.LOCATION, *kinds, DriftVerdict.APPLIED)
             joined[name] = before[name] = after[name]
+        judged = [name for name in before if name in after and judges_of(before[name]) and judges_of(after[name])]
+        for name in judged:
+            joined[name] = self._judged(before[name], after[name], f"{path}.{name}")
+            before[name], after[name] = ({MODEL_GRADED: verdict_arguments(one)} for one in (before[name], after[name]))
         self._members(field.drift, before, after, path, _scorer_arguments)
         if self._is_rescored(field.drift):
-            joined |= after
+            joined |= {name: scorer for name, scorer in after.items() if name not in judged}
         return [joined[name] for name in [*before, *(name for name in after if name not in before)]]
+
+    def _judged(self, old: Any, new: Any, path: str) -> Any:
+        """A scorer with the judges of both, combined as the new one says."""
+        judges, now = judges_of(old), judges_of(new)
+        for name in (name for name in judges if name not in now):
+            self._add(path, Drift.ADDITIVE, f"judge {name}", "left out", DriftVerdict.KEPT)
+        added = [name for name in now if name not in judges]
+        for name in added:
+            self._add(path, Drift.ADDITIVE, None, f"judge {name}", DriftVerdict.GROWN)
+        before, after = combining_arguments(old), combining_arguments(new)
+        for name in (name for name in COMBINING if not same_value(before.get(name), after.get(name))):
+            self._add(f"{path}.{name}", Drift.DERIVED, before.get(name), after.get(name), DriftVerdict.APPLIED)
+        judging = new if self._rescoring else old
+        if not added and before == after and same_value(verdict_arguments(old), verdict_arguments(judging)):
+            return old
+        return with_judges(verdict_arguments(judging), [*judges, *added], after)
 
     def prompt(self, field: Field, old: Any, new: Any, path: str) -> Any:
         """Prompt variants are an axis, whose values may be added; a prompt that is there may not change."""

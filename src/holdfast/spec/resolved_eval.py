@@ -16,6 +16,7 @@ import msgspec
 from holdfast.spec.canonical import plain_data
 from holdfast.spec.code_reference import split_reference
 from holdfast.spec.derived_models import derive_models
+from holdfast.spec.judged_scorers import unknown_judges
 from holdfast.spec.loading.error_messages import URL_DATASET, describe_value, item_path, key_path, refuse
 from holdfast.spec.loading.load import typed_eval
 from holdfast.spec.resolved_sampling import models_under_test, resolve_sampling, sampling_problems, short_form
@@ -91,7 +92,7 @@ def _problems(spec: EvalSpec) -> Iterator[str]:
         place = key_path("tasks", name)
         yield from _source_problems(place, task, spec)
         yield from _model_problems(place, task, spec)
-        yield from _scorer_problems(place, task)
+        yield from _scorer_problems(place, task, spec)
         yield from sampling_problems(place, task, spec)
     if spec.deterministic:
         yield from _seed_problems(spec)
@@ -173,10 +174,12 @@ def _seed_problems(spec: EvalSpec) -> Iterator[str]:
             yield f"deterministic is true, which gives every call a seed of its own, and {at} is set; keep one of them"
 
 
-def _scorer_problems(place: str, task: TaskSpec) -> Iterator[str]:
+def _scorer_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
     for index, scorer in enumerate(task.scorers):
         at = item_path(f"{place}.scorers", index)
         if isinstance(scorer, dict) and len(scorer) != 1:
             yield f"{at} must have exactly one name with its arguments; it has {len(scorer)}"
         elif isinstance(scorer, dict) and not isinstance(next(iter(scorer.values())) or {}, dict):
             yield f"{at} must give its arguments as a map, such as {{exact: {{ignore_case: true}}}}"
+        else:
+            yield from unknown_judges(at, scorer, spec.models)

@@ -17,6 +17,7 @@ from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.override import override
 from holdfast.spec.schema.runner import RunnerSpec
 from holdfast.suggestions import nearest_name
+from holdfast.tasks.judges.panels import judging_models
 from holdfast.tasks.task import Task, TaskFactory
 
 SOURCE = "evaluate()"
@@ -80,12 +81,16 @@ class EvaluationArguments:
         """The same as the content of an eval file."""
         given = [self.models] if isinstance(self.models, str) else self.models
         sizes = {"epochs": _checked_count("epochs", self.epochs), "limit": _checked_count("limit", self.limit)}
-        chosen = {key: size for key, size in sizes.items() if size is not None}
+        chosen: dict[str, Any] = {key: size for key, size in sizes.items() if size is not None}
         entries = {name: {"use": task.use or IN_MEMORY + name, "args": task.args} for name, task in tasks.items()}
+        models = dict(given) if isinstance(given, Mapping) else {model: model for model in given}
+        judges = {judge for task in tasks.values() for judge in judging_models(task.scorers)}
+        if under_test := [model for model in models if model not in judges]:
+            chosen |= {"models": under_test} if len(under_test) < len(models) else {}
         return {
             "name": self.name or "-".join(tasks)[:100],
             "directory": str(Path.cwd()),
-            "models": dict(given) if isinstance(given, Mapping) else {model: model for model in given},
+            "models": models,
             "tasks": {name: {**entry, **chosen} for name, entry in entries.items()},
             **self.settings,
         }

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, other_models
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TaskCode
+from holdfast.run.core.slot_names import judge_of
 from holdfast.run.drift.code_changes import code_changes
 from holdfast.run.drift.gate import UnsteadyNames
 from holdfast.spec import plain_data
@@ -95,4 +96,12 @@ class TrialIdentities:
         target = (entry.target, code.settings.get("target"), task.dataset.target_digest(position))
         row = task.dataset.input_digest(position)
         # Code of one's own may look at any column.
-        return {name: (digest, target, b"" if name in built_in else row) for name, digest in code.scorers.items()}
+        return {
+            name: (digest, target, b"" if name in built_in else row, self._judge_identity(name))
+            for name, digest in code.scorers.items()
+        }
+
+    def _judge_identity(self, slot: str) -> tuple[bytes, bytes] | None:
+        """What the verdicts of a slot's judge depend on beside the scorer; None where no judge is."""
+        judge = judge_of(slot)
+        return self._model_identity(judge) if judge in self.prepared.spec.models else None

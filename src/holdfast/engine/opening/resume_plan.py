@@ -45,6 +45,7 @@ from holdfast.run.drift.gate import (
     Snapshot,
     UnsteadyNames,
     decide,
+    judged_anew,
     refused_difference,
     resume_refused,
 )
@@ -54,11 +55,13 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
+from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, recorded_samples
+from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.origin import is_local
 from holdfast.tasks.task import Task
@@ -166,8 +169,8 @@ class ResumeComparison:
 
     def _decide(self, spec: EvalSpec) -> Decision:
         made = {
-            name: task_of_entry(name, spec.tasks[name], spec, self._inputs, self._given.get(name))
-            for name in spec.tasks
+            name: self._with_saved_judges(name, task_of_entry(name, spec.tasks[name], spec, self._inputs, given))
+            for name, given in ((name, self._given.get(name)) for name in spec.tasks)
         }
         offered = {name: comparable_code(task, self._code.get(name)) for name, task in made.items()}
         self._tasks = {name: self._widened(name, task, offered[name]) for name, task in made.items()}
@@ -191,6 +194,7 @@ class ResumeComparison:
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
         notes = CodeNotes(self._session, self._code, now).lines()
         differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
+        differences = self._as_scoring(spec, differences) + list(self._judges_kept(made))
         decision = Decision(spec, differences + self._renamed_members() + kept, notes)
         if not decision.refused:
             self._check_offered()
@@ -299,6 +303,7 @@ class ResumeComparison:
         """The models that are files, as far as trials ask them or they have answered."""
         asked = {model for name in self._tasks for model in spec.tasks[name].models or spec.models}
         asked = asked.union(*map(other_models, self._tasks.values()))
+        asked = asked.union(*(judging_models(task.scorers) for task in self._tasks.values()))
         files = {name for name, model in spec.models.items() if model.provider == LOCAL}
         return files & (asked | names_on_record(self._reader).by_model.keys()) if files else files
 
@@ -321,6 +326,35 @@ class ResumeComparison:
             refused_difference(item.path, Drift.IDENTITY, item.old, item.new) if item.path.startswith(prices) else item
             for item in differences
         ]
+
+    def _with_saved_judges(self, name: str, task: Task) -> Task:
+        """A task with the judges that the run has had and the task no longer has."""
+        saved = self._code[name].scorers if name in self._code else ()
+        scorers = with_saved_judges(task.scorers, saved)
+        return task if len(scorers) == len(task.scorers) else dataclasses.replace(task, scorers=scorers)
+
+    def _judges_kept(self, made: Mapping[str, Task]) -> Iterator[Difference]:
+        """The judges that a task in Python no longer has."""
+        for name, task in made.items():
+            for slot in judge_slots(task.scorers):
+                if slot.model not in slot.of.judges and self._saved.tasks[name].use:
+                    path = f"tasks.{name}.scorers.{slot.of.name}"
+                    yield Difference(path, Drift.ADDITIVE, f"judge {slot.model}", "left out", DriftVerdict.KEPT)
+
+    def _as_scoring(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
+        """The differences, where what a model is that only judges is how answers are scored."""
+        asked = {model for name, task in self._tasks.items() for model in _asked_by_solvers(name, task, spec)}
+        judges = {model for task in self._tasks.values() for model in judging_models(task.scorers)} - asked
+        if self._rescoring:
+            judges &= self._judges
+        places = tuple(f"{key_path('models', name)}." for name in judges)
+        found = [
+            refused_difference(item.path, Drift.SCORING, item.old, item.new)
+            if item.drift is Drift.IDENTITY and item.verdict is DriftVerdict.REFUSED and item.path.startswith(places)
+            else item
+            for item in differences
+        ]
+        return judged_anew(found) if self._rescoring else found
 
     def _changed_files(self, name: str, task: Task, spec: EvalSpec) -> list[str]:
         """The files behind a task that differ from the copies in the run."""
@@ -406,8 +440,9 @@ class ResumeComparison:
 
 def _models_used(saved: EvalSpec, reader: RunReader) -> set[str]:
     """The models that trials of the run ask or have asked: those under test, in samplings, and by name from code."""
+    judges = {model for task in saved.tasks.values() for scorer in task.scorers for model in judges_of(scorer)}
     asked = {model for spent in reader.fold.spent().values() for model, _ in spent.shares}
-    return _models_solving(saved) | asked
+    return _models_solving(saved) | judges | asked
 
 
 def _models_that_answered(reader: RunReader) -> set[str]:
@@ -424,6 +459,11 @@ def _models_solving(saved: EvalSpec) -> set[str]:
     named = {model for task in saved.tasks.values() for model in task.models or saved.models}
     drawn = {model for task in saved.tasks.values() if task.sampling for _, model in task.sampling.other_models()}
     return named | drawn
+
+
+def _asked_by_solvers(name: str, task: Task, spec: EvalSpec) -> set[str]:
+    """The models whose replies are answers, or part of them."""
+    return {*(spec.tasks[name].models or spec.models), *other_models(task)}
 
 
 def _relative(path: str, spec: EvalSpec) -> str:

@@ -15,11 +15,13 @@ from holdfast.engine.planning.source_copies import files_to_copy, key_warning
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import digest_of_weights, open_provider
 from holdfast.models.provider import Provider
+from holdfast.run.core.slot_names import scorer_of
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.from_spec import adapt_task, build_task
+from holdfast.tasks.judges.panels import judge_slots, judging_models
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
 from holdfast.tasks.source.keys_in_code import holds_key
@@ -94,8 +96,9 @@ class PreparedEval:
 
     @property
     def asked_models(self) -> set[str]:
-        """The models that tasks and their samplings ask, as far as that is known before."""
-        return {name for task in self.tasks for name in (*task.models, *other_models(task.task))}
+        """The models that tasks, their samplings and their judges ask, as far as that is known before."""
+        asked = {name for task in self.tasks for name in (*task.models, *other_models(task.task))}
+        return asked.union(*(judging_models(task.task.scorers) for task in self.tasks))
 
     def takes_seed(self) -> dict[str, bool]:
         """By model, whether its provider takes a seed, as far as providers are open and say so."""
@@ -176,10 +179,12 @@ def other_models(task: Task) -> tuple[str, ...]:
 
 
 def _check_other_models(task: Task, spec: EvalSpec) -> None:
-    for name in other_models(task):
+    asked = [("sampling", name) for name in other_models(task)]
+    asked += [(f"scorer {scorer_of(slot.name)!r}", slot.model) for slot in judge_slots(task.scorers)]
+    for who, name in asked:
         if name not in spec.models:
             raise ConfigurationError(
-                f"The sampling of the task {task.name!r} asks the model {name!r}, which the eval does not have.",
+                f"The {who} of the task {task.name!r} asks the model {name!r}, which the eval does not have.",
                 hint=did_you_mean(name, spec.models) or f"It has {listing(spec.models)}.",
             )
 

@@ -23,14 +23,21 @@ from holdfast.spec.loading.error_messages import key_path
 
 
 def name_slots(
-    prepared: PreparedEval, sessions: Sequence[SessionRecord], code: Mapping[str, TaskCode], decision: Decision
+    prepared: PreparedEval,
+    sessions: Sequence[SessionRecord],
+    code: Mapping[str, TaskCode],
+    weights: Mapping[str, str],
+    decision: Decision,
 ) -> None:
-    """Gives the tasks of a plan the names of their slots; `code` is that of the next session, with its trees."""
+    """Gives the tasks of a plan the names of their slots.
+
+    `code` is that of the next session, with its trees, and `weights` are the digests of models that are files.
+    """
     if not decision.changes and not _has_versions(sessions[-1]):
         return
     models = plain_data(prepared.spec, explicit=True)["models"]
     for place, task in enumerate(prepared.tasks):
-        names = _SlotNames(task, sessions, code[task.name], models, decision)
+        names = _SlotNames(task, sessions, code[task.name], models, weights, decision)
         prepared.tasks[place] = task._replace(versions=dict(names.versions()))
 
 
@@ -57,9 +64,11 @@ class _SlotNames:
         sessions: Sequence[SessionRecord],
         code: TaskCode,
         models: Mapping[str, Any],
+        weights: Mapping[str, str],
         decision: Decision,
     ) -> None:
-        self._task, self._sessions, self._code, self._models = task, sessions, code, models
+        self._task, self._sessions, self._code = task, sessions, code
+        self._models, self._weights = models, weights
         self._changed = {item.path for item in decision.differences if item.verdict is DriftVerdict.APPLIED}
 
     def versions(self) -> Iterator[tuple[str, str]]:
@@ -73,7 +82,7 @@ class _SlotNames:
         last = slots_by_name(sessions[-1], task).get(name)
         if last is not None and not self._may_differ(name):
             return last
-        version = scorer_version(name, self._code, self._models)
+        version = scorer_version(name, self._code, self._models, self._weights)
         for number in range(len(sessions), 0, -1):
             slot = slots_by_name(sessions[number - 1], task).get(name)
             if (

@@ -14,22 +14,27 @@ from holdfast.run.core.slot_names import VERSION_MARK, base_name, judge_of, vers
 _DIGITS = 8
 
 
-def scorer_version(name: str, code: TaskCode, models: Mapping[str, Any]) -> str:
+def scorer_version(name: str, code: TaskCode, models: Mapping[str, Any], weights: Mapping[str, str]) -> str:
     """A few digits that stand for everything that a scorer's judgement rests on.
 
-    That is its arguments and its code, the settings of its judge, and the targets, if those have changed since the run
-    was started.
+    That is its arguments and its code, the settings of its judge, or the digest of its `weights`, and the targets, if
+    those have changed since the run was started.
     """
     nodes = code.tree.roots.get(f"{SCORER_ROOT}{name}", {}) if code.tree is not None else {}
     held = [[place, node.kind, node.digest] for place, node in sorted(nodes.items()) if node.kind != UNSTEADY]
-    return json_digest([code.scorers.get(name, ""), held, _judging(models.get(judge_of(name))), code.targets])[:_DIGITS]
+    judge = judge_of(name)
+    judging = _judging(models.get(judge), weights.get(judge, ""))
+    return json_digest([code.scorers.get(name, ""), held, judging, code.targets])[:_DIGITS]
 
 
-def _judging(model: Any) -> Any:
+def _judging(model: Any, weights: str) -> Any:
     """What decides how a judge answers: not where it is reached, and not what it costs."""
     if not isinstance(model, Mapping):
         return None
-    return {name: model.get(name) for name in ("provider", "model", "args", "headers", "generation", "system")}
+    found = {name: model.get(name) for name in ("provider", "model", "args", "headers", "generation")}
+    if weights and isinstance(found["args"], Mapping):
+        found["args"] = {name: value for name, value in found["args"].items() if name != "path"}
+    return [found, weights]
 
 
 def slot_titles(plan_slots: Sequence[str], known: Sequence[str], versions: Mapping[str, str]) -> dict[str, str]:
@@ -51,7 +56,8 @@ def _title(slot: str, planned: str | None, versions: Mapping[str, str]) -> str:
 def recorded_version(name: str, task: str, session: SessionRecord, code: Mapping[str, TaskCode]) -> str:
     """The version of a scorer in a session; `code` is the session's own, with its trees. Empty if it had none."""
     models = session.config.get("models")
-    return scorer_version(name, code[task], models if isinstance(models, Mapping) else {}) if task in code else ""
+    models = models if isinstance(models, Mapping) else {}
+    return scorer_version(name, code[task], models, session.weights) if task in code else ""
 
 
 def slots_by_name(session: SessionRecord | None, task: str) -> dict[str, str]:

@@ -105,10 +105,10 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, 
             else:
                 differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
     differences += _compare_weights(saved.weights, offered.weights)
-    return Decision(joined.spec, _rescored(differences) if rescoring else differences)
+    return Decision(joined.spec, judged_anew(differences) if rescoring else differences)
 
 
-def _rescored(differences: list[Difference]) -> list[Difference]:
+def judged_anew(differences: list[Difference]) -> list[Difference]:
     """The differences where answers are scored once more: how they are judged may change."""
     named = {item.path for item in differences if item.drift is Drift.SCORING and item.old != ""}
     return [

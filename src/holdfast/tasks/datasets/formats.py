@@ -35,7 +35,9 @@ _RE_SAVE = "Re-save the file as UTF-8."
 _LOOKED_AT, _SHORT = 1000, 3
 
 Row = dict[str, Any]
-Reader = Callable[[BinaryIO, str], Iterator[Row]]
+NumberedRow = tuple[int, Row]
+"""A row, and the line that it begins on; in a JSON array, its place in it."""
+Reader = Callable[[BinaryIO, str], Iterator[NumberedRow]]
 
 
 def detect_format(path: Path, given: str | None = None) -> str:
@@ -62,6 +64,11 @@ def detect_format(path: Path, given: str | None = None) -> str:
 
 def read_rows(stream: BinaryIO, form: str, source: str) -> Iterator[Row]:
     """The rows of one dataset file, in file order; source names the file in errors."""
+    return (row for _, row in numbered_rows(stream, form, source))
+
+
+def numbered_rows(stream: BinaryIO, form: str, source: str) -> Iterator[NumberedRow]:
+    """The same, with the number of each row for errors about it."""
     return READERS[form](stream, source)
 
 
@@ -133,14 +140,14 @@ def _bounded_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]
         yield number, line
 
 
-def _read_jsonl(stream: BinaryIO, source: str) -> Iterator[Row]:
+def _read_jsonl(stream: BinaryIO, source: str) -> Iterator[NumberedRow]:
     """One JSON object per line."""
     for number, line in _bounded_lines(stream, source):
         if line.strip():
-            yield decode_row(line.rstrip(), f"{source} line {number}")
+            yield number, decode_row(line.rstrip(), f"{source} line {number}")
 
 
-def _read_json(stream: BinaryIO, source: str) -> Iterator[Row]:
+def _read_json(stream: BinaryIO, source: str) -> Iterator[NumberedRow]:
     """A JSON array of objects, or an object with such an array under "data"."""
     content = stream.read(MAX_ARRAY_BYTES + 1)
     if len(content) > MAX_ARRAY_BYTES:
@@ -150,7 +157,7 @@ def _read_json(stream: BinaryIO, source: str) -> Iterator[Row]:
         )
     _refuse_wide_encoding(content[:_LOOKED_AT], source)
     for number, item in enumerate(_elements(content.removeprefix(BOM), source), start=1):
-        yield decode_row(bytes(item), f"{source} row {number}")
+        yield number, decode_row(bytes(item), f"{source} row {number}")
 
 
 def _elements(content: bytes, source: str) -> list[msgspec.Raw]:
@@ -179,7 +186,7 @@ class _ArrayUnderData(msgspec.Struct):
     data: list[msgspec.Raw]
 
 
-def _read_csv(stream: BinaryIO, source: str) -> Iterator[Row]:
+def _read_csv(stream: BinaryIO, source: str) -> Iterator[NumberedRow]:
     """CSV in UTF-8; the first line names the columns."""
     import csv  # noqa: PLC0415 - most datasets are JSON lines
 
@@ -190,7 +197,7 @@ def _read_csv(stream: BinaryIO, source: str) -> Iterator[Row]:
         csv.field_size_limit(before)
 
 
-def _csv_rows(stream: BinaryIO, source: str) -> Iterator[Row]:
+def _csv_rows(stream: BinaryIO, source: str) -> Iterator[NumberedRow]:
     records = _csv_records(stream, source)
     header = next(records, None)
     if header is None:
@@ -202,7 +209,7 @@ def _csv_rows(stream: BinaryIO, source: str) -> Iterator[Row]:
         if len(values) != len(names):
             raise row_refusal(f"{source} line {number}", _describe_misfit(names, values))
         cells = [value.rstrip(" ") for value in values] if has_trailing_spaces else values
-        yield dict(zip(names, cells, strict=True))
+        yield number, dict(zip(names, cells, strict=True))
 
 
 def _refuse_other_separator(names: list[str], source: str) -> None:

@@ -7,6 +7,7 @@ these out is not a change.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +18,14 @@ from holdfast.errors import HoldfastError
 from holdfast.models.catalogue import effective_options
 from holdfast.spec import DatasetSpec, EvalSpec, ModelSpec, SamplingSpec, TaskSpec
 from holdfast.spec.compare import scorers_by_name
+from holdfast.spec.judged_scorers import (
+    COMBINING,
+    combining_arguments,
+    judge_arguments,
+    judges_of,
+    verdict_arguments,
+    with_judges,
+)
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.dataset import Operation
 from holdfast.tasks.datasets.formats import detect_format
@@ -100,8 +109,23 @@ def _scorers(new: list[Any], old: list[Any], code: CodeBase) -> list[Any]:
 
 def _scorer(given: Any, saved: Mapping[str, Any], code: CodeBase) -> Any:
     (name,) = scorers_by_name([given])
-    is_same = name in saved and _is_same(lambda scorer: scorer_effect(scorer, code), given, saved[name])
-    return saved[name] if is_same else given
+    if name not in saved:
+        return given
+    if _is_same(lambda scorer: scorer_effect(scorer, code), given, saved[name]):
+        return saved[name]
+    is_judged = judge_arguments(given) is not None and judge_arguments(saved[name]) is not None
+    return _judged_scorer(given, saved[name], code) if is_judged else given
+
+
+def _judged_scorer(given: Any, saved: Any, code: CodeBase) -> Any:
+    """A scorer whose judges may be others: whatever else is the same is spelled as it is saved."""
+    for how, *combined in itertools.product((saved, given), repeat=1 + len(COMBINING)):
+        owners = zip(COMBINING, map(combining_arguments, combined), strict=True)
+        combining = {name: owner[name] for name, owner in owners if name in owner}
+        spelled = with_judges(verdict_arguments(how), judges_of(given), combining)
+        if _is_same(lambda scorer: scorer_effect(scorer, code), given, spelled):
+            return spelled
+    return given
 
 
 def _sampling(new: SamplingSpec, old: SamplingSpec, code: CodeBase) -> SamplingSpec:

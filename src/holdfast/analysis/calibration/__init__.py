@@ -1,0 +1,1 @@
+"""Judges compared with people: how far they agree, and the score without the judge's errors."""
