@@ -206,6 +206,71 @@ def test_bad_words(world):
     assert (world("cat", "r").out, world.config) == before
 
 
+def judged(server):
+    """An eval with two judges at a counting server, and two prompts."""
+    judge = {"provider": "openai", "base_url": server.base_url}
+    return {
+        "models": {
+            "m": {"provider": "scripted", "model": "echo"},
+            "a": {**judge, "model": "ja"},
+            "b": {**judge, "model": "jb"},
+        },
+        "datasets": {"rows": {"path": "rows.jsonl"}},
+        "tasks": {
+            "t": {
+                "dataset": "rows",
+                "prompt": {"plain": "{question}", "polite": "Please: {question}"},
+                "target": "{answer}",
+                "scorers": [{"model_graded": {"name": "quality", "models": ["a", "b"]}}],
+            }
+        },
+    }
+
+
+def asked(world):
+    """How often each judge has replied."""
+    steps = [step for step in world.records("step") if step.get("role") == "judge"]
+    return {name: sum(step["model"] == name for step in steps) for name in ("a", "b")}
+
+
+def test_experiments_12_a_new_rubric_for_one_judge_and_one_prompt(world, server):
+    """`judge=b` and a prompt variant: just those slots are asked; the model under test is not called."""
+    server.behave(reply='{"explanation": "e", "grade": "C"}')
+    world.data = judged(server)
+    world.run()
+    assert asked(world) == {"a": 8, "b": 8}
+    quality = world.task["scorers"][0]["model_graded"]
+    quality["criterion"] = "Be strict."
+    assert "holdfast rescore r --config" in world.refused()
+    told = world("rescore", "r", "--config", world.write(), "--where", "prompt=polite and judge=b", code=0)
+    assert "Scoring 4 answers (quality/b 4)" in told.err
+    assert told.err.count("tasks.t.scorers.quality") == 1
+    assert asked(world) == {"a": 8, "b": 12}
+    world("rescore", "r", code=0)
+    assert asked(world) == {"a": 16, "b": 16}
+    assert len([name for name in versions(world) if name.startswith("quality/")]) == 2
+    assert world.status()["state"] == "complete"
+    check_sound(world)
+
+
+def test_resume_18_another_judge_behind_a_name(world, server):
+    """A judge whose model is another is asked anew; the other judge and the panel's rule cost nothing."""
+    server.behave(reply='{"explanation": "e", "grade": "C"}')
+    world.data = judged(server)
+    world.run()
+    world.data["models"]["b"]["generation"] = {"temperature": 0.5}
+    assert "models.b.generation.temperature (scoring)" in world.refused()
+    world("rescore", "r", "--config", world.write(), code=0)
+    assert asked(world) == {"a": 8, "b": 16}
+    world.task["scorers"][0]["model_graded"]["combine"] = "majority"
+    world.resume(code=0)
+    assert asked(world) == {"a": 8, "b": 16}
+    # The model under test stays what it is.
+    world.data["models"]["m"]["generation"] = {"temperature": 0.5}
+    assert "models.m.generation.temperature (identity)" in world("rescore", "r", "--config", world.write(), code=3).err
+    check_sound(world)
+
+
 KILLED = """
 import asyncio
 async def slow(answer, sample, scope):

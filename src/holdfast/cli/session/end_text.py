@@ -19,7 +19,7 @@ class EndText:
 
     def __init__(self, started: StartedSession, ended: SessionOutcome, scores: RunScores | None) -> None:
         self._ended, self._scores, self._counts = ended, scores, ended.counts
-        self._place = started.place
+        self._place, self._is_rescoring = started.place, started.selection.slots is not None
         self._failures = scores.report.errors if scores is not None else Failures()
         self._stops = scores.stops if scores is not None else []
 
@@ -56,7 +56,8 @@ class EndText:
         if self._got_no_reply:
             return f"Stopped: {counts.valid} of {counts.planned} valid; {self._no_reply_text()}"
         how = "" if self._ended.how == INCOMPLETE else f" ({self._ended.how})"
-        stopped = f"Stopped{how}" if self._ended.exit_code else "Selected trials are finished"
+        done = "Selected answers are scored" if self._is_rescoring else "Selected trials are finished"
+        stopped = f"Stopped{how}" if self._ended.exit_code else done
         return f"{stopped}: {self._finished_text('trials finished')}, {counts.remaining_text()}."
 
     def _finished_text(self, what: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import SHORT_DIGITS, change_text, list_text, short_sample
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, Change, TaskCode
+from holdfast.run.core.slot_names import judge_of, scorer_of
 from holdfast.run.drift.code_changes import code_changes, first_changes, place_of
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
@@ -115,8 +116,15 @@ def judged_anew(differences: list[Difference]) -> list[Difference]:
         msgspec.structs.replace(item, verdict=DriftVerdict.APPLIED, way_out="") if _is_judging(item) else item
         for item in differences
         # Where the arguments of a scorer are listed, that its digest is another says nothing more.
-        if item.path not in named or item.old != ""
+        if not named & {item.path, *_scorer_paths(item.path)} or item.old != ""
     ]
+
+
+def _scorer_paths(path: str) -> Iterator[str]:
+    """The path of the scorer that a judge's slot belongs to, if it is the path of one."""
+    place, mark, slot = path.rpartition(".scorers.")
+    if mark and judge_of(slot):
+        yield f"{place}{mark}{scorer_of(slot)}"
 
 
 def _is_judging(item: Difference) -> bool:
