@@ -382,7 +382,7 @@ def test_resume_18_arguments_of_a_scorer(world):
     world.task["scorers"] = ["exact", {"regex": {"pattern": "(.*)"}}]
     told = world.refused()
     assert 'tasks.t.scorers.regex (scoring): {"pattern":"q(.*)"} → {"pattern":"(.*)"}' in told
-    assert "keeps the answers and scores them again" in told and "scorers.exact" not in told
+    assert "holdfast rescore r" in told and "scorers.exact" not in told
 
 
 def test_resume_18_scorers_of_one_kind_are_told_apart_by_name(world):

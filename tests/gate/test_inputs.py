@@ -108,7 +108,7 @@ def test_resume_18_one_target_edited(world):
     world.write_rows([{**row, "answer": "other"} if row["id"] == "s3" else row for row in rows])
     told = world.refused()
     assert "tasks.t.dataset (scoring): samples → target edited: s3" in told
-    assert "keeps the answers and scores them again" in told
+    assert "holdfast rescore r" in told
 
 
 def test_resume_18_one_target_edited_without_ids(world):

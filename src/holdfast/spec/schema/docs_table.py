@@ -19,7 +19,7 @@ BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 ON_RESUME = {
     Drift.IDENTITY: "refused; `fork` starts a run with it",
     Drift.RECORDED: "refused; `fork` starts a run with it",
-    Drift.SCORING: "refused; `fork` keeps the answers and scores them again",
+    Drift.SCORING: "refused; `rescore` scores the recorded answers again",
     Drift.ADDITIVE: "if increased, the missing trials are run; if reduced, existing results are kept",
     Drift.THROUGHPUT: "changed and recorded",
     Drift.LOCATION: "changed and recorded",

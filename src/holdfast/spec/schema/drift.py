@@ -28,7 +28,7 @@ class Drift(enum.Enum):
     """Changes what is written about it: refused."""
 
     SCORING = "scoring"
-    """Changes how answers are judged: refused; a fork keeps the answers and scores them again."""
+    """Changes how answers are judged: refused, but for a rescoring of the recorded answers."""
 
     ADDITIVE = "additive"
     """May grow: what is missing is run; when fewer are offered the saved ones stand."""
