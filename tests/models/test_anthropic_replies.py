@@ -195,6 +195,12 @@ def test_an_account_without_credit_closes_the_model(status, kind, message, error
             "`temperature` may only be set to 1 when thinking is enabled.",
             "models.NAME.generation.temperature=1",
         ),
+        ("`temperature` is deprecated for this model.", "models.NAME.generation.temperature=null"),
+        ("top_p: Extra inputs are not permitted", "models.NAME.generation.top_p=null"),
+        (
+            "temperature and top_p cannot both be specified for this model. Please use only one.",
+            "models.NAME.generation.top_p=null",
+        ),
         (
             "output_config.format: structured outputs are not supported by this model",
             "models.NAME.args.takes_response_schema=false",

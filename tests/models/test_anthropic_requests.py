@@ -36,6 +36,13 @@ def test_a_request_looks_as_the_api_wants_it(monkeypatch):
     }
 
 
+def test_another_version_of_the_api_is_a_header_of_the_model():
+    """However its name is written, it takes the place of the usual one."""
+    seen = exchange(headers={"Anthropic-Version": "2026-10-21"})
+    sent = [value for name, value in seen.headers[0].items() if name.lower() == "anthropic-version"]
+    assert sent == ["2026-10-21"]
+
+
 @pytest.mark.parametrize(
     ("base_url", "url"),
     [

@@ -69,7 +69,10 @@ class ProviderContract:
         usage = self.ask(Scene()).usage
         check(usage is None or isinstance(usage, Usage), f"usage is {usage!r}, neither a Usage nor None.")
         counts = () if usage is None else (usage.input_tokens, usage.output_tokens)
-        check(all(type(count) is int and count >= 0 for count in counts), f"usage has counts that are not numbers of tokens: {usage}.")
+        check(
+            all(type(count) is int and count >= 0 for count in counts),
+            f"usage has counts that are not numbers of tokens: {usage}.",
+        )
 
     def test_a_finish_reason_has_its_usual_spelling(self) -> None:
         """`stop` and `length`, whatever the server calls them."""

@@ -27,12 +27,18 @@ class WireServer:
         self.answer, self.base_url = answer, ""
         self.bodies: list[bytes] = []
         """The bodies of all requests."""
+        self.headers: list[dict[str, str]] = []
+        """Their headers, with names in small letters."""
+        self.targets: list[str] = []
+        """Their methods and paths."""
         self.arrived, self.left = asyncio.Event(), asyncio.Event()
         """Whether a request has come, and whether a client has gone before it was answered."""
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answers one request."""
         self.bodies.append(await request.read())
+        self.headers.append({name.lower(): value for name, value in request.headers.items()})
+        self.targets.append(f"{request.method} {request.path}")
         self.arrived.set()
         if self.answer.is_held:
             try:

@@ -79,12 +79,14 @@ def resolve_endpoint(
     """The endpoint of a model; a ConfigurationError names what is missing and how to supply it."""
     name = model_name(spec)
     key_variable = spec.api_key_env or (service.api_key_env if address.is_home else "")
-    key = _key_header(name, key_variable, service, environment)
+    key, own = _key_header(name, key_variable, service, environment), _own_headers(name, spec.headers)
+    given = {header.lower() for header in own}
+    usual = {header: value for header, value in service.headers.items() if header.lower() not in given}
     return Endpoint(
         name=name,
         url=address.url,
         model=spec.model,
-        headers={**service.headers, **key, **_own_headers(name, spec.headers)},
+        headers={**usual, **key, **own},
         connect_seconds=spec.timeouts.connect or CONNECT_SECONDS,
         read_seconds=spec.timeouts.read or READ_SECONDS,
         total_seconds=spec.timeouts.total or TOTAL_SECONDS,
