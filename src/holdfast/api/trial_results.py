@@ -164,9 +164,7 @@ class TrialResults:
 
     def score_records(self, trial: FoldedTrial) -> list[ScoreRecord]:
         """The records that fill the score slots of a trial and count."""
-        counting = set(self._reader.fold.slot_ids(trial.key))
-        lines = [item.line for item in self._reader.lines_of(trial, "score") if item.ident in counting]
-        return [record for record in map(self._reader.read, lines) if isinstance(record, ScoreRecord)]
+        return self._reader.scores_that_count(trial.key)
 
     def _samplings(self, trial: FoldedTrial, decisive: TrialRecord | None) -> tuple[SamplingSummary, ...] | None:
         if not self._reader.fold.has_samplings:
