@@ -135,7 +135,7 @@ class PairGrades(msgspec.Struct, frozen=True):
     def of_text(self, grade: str) -> Graded:
         if grade == TIE:
             return Graded(0.5, TIE)
-        if grade not in {FIRST, SECOND}:
+        if grade not in (FIRST, SECOND):
             raise NoVerdict(f"winner is {shown(grade)}, and not one of {FIRST}, {SECOND}, {TIE}")
         return Graded(float((grade == FIRST) is self.answer_is_first), grade)
 
