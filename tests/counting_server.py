@@ -58,6 +58,7 @@ class Space:
         fresh = {
             "prompt": _prompt(body),
             "seed": body.get("seed"),
+            "model": body.get("model"),
             "received": 0,
             "answered": 0,
             "aborted": 0,
@@ -122,6 +123,7 @@ async def _answer(space: Space, request: Any, web: Any) -> Any:
 async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any], request: Any, web: Any) -> Any:
     prompt = entry["prompt"]
     chosen = prompt in behaviour.get("refuse_only", [prompt])
+    chosen = chosen and entry["model"] in behaviour.get("refuse_models", [entry["model"]])
     if chosen and entry["tries"] <= behaviour.get("refuse_times", 0):
         entry["refused"] += 1
         headers = {"Retry-After": str(behaviour.get("retry_after", 0.01))}
@@ -145,7 +147,7 @@ async def _respond(behaviour: dict[str, Any], space: Space, entry: dict[str, Any
         return web.Response(body=raw, content_type=content_type)
     # Dumped here and not by the server: lone surrogates must go out as they are, escaped.
     space.drawn += 1
-    text = behaviour.get("reply", prompt.upper())
+    text = behaviour.get("replies", {}).get(entry["model"], behaviour.get("reply", prompt.upper()))
     if behaviour.get("drawing"):
         text = f"draw {space.drawn}"
     elif behaviour.get("seeded"):
@@ -214,6 +216,8 @@ class CountingServer:
     def behave(self, **behaviour: Any) -> None:
         """From now on: `latency`, `hold` (after `pass` replies), `refuse_status`, `refuse_times`, `broken`, `reply`.
 
+        `replies` are by the model that is asked; with `refuse_models`, only these are refused.
+
         With `bodies`, the tries of each request get these answers in turn; `sent` makes one.
 
         `model` is the name that it reports; of several `models`, each reply has the next.
@@ -255,6 +259,13 @@ class CountingServer:
     def by_seed(self) -> dict[int, int]:
         """How often the request with each seed was worked on; refused tries are not."""
         return {entry["seed"]: entry["received"] - entry["refused"] for entry in self._get("requests")}
+
+    def by_model(self) -> dict[str, list[int]]:
+        """By the model that was asked, how often each of its requests was worked on; refused tries are not."""
+        found: dict[str, list[int]] = {}
+        for entry in self._get("requests"):
+            found.setdefault(entry["model"], []).append(entry["received"] - entry["refused"])
+        return found
 
     def worked_on(self) -> dict[str, int]:
         """How often each prompt was worked on; refused tries are not."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.analysis.agreement.panel_report import PanelReport, panel_reports
 from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.failure_groups import Failures, read_failures
 from holdfast.analysis.ledger import SavedCalls, saved_in
@@ -43,6 +44,8 @@ class GroupReport(msgspec.Struct, frozen=True):
     """How its samplings went; None where there are none."""
     without_scores: list[str] | None = None
     """Scorers of the plan that have given no score; None where each has given one."""
+    panels: dict[str, PanelReport] | None = None
+    """How judges got along, by scorer; None where no judge scores."""
 
 
 TaskReports = dict[str, dict[str, GroupReport]]
@@ -139,7 +142,7 @@ def make_report(reader: RunReader) -> Report:
 
 def _task_reports(reader: RunReader) -> TaskReports:
     fold, scores = reader.fold, _group_scores(reader.fold)
-    spending, samplings = group_spending(fold), fold.samplings()
+    spending, samplings, panels = group_spending(fold), fold.samplings(), panel_reports(reader)
     found: TaskReports = {}
     planned = {(entry.task, entry.model): entry for entry in fold.plan}
     for (task, model), counts in sorted(fold.counts_by_group().items()):
@@ -149,8 +152,8 @@ def _task_reports(reader: RunReader) -> TaskReports:
         entry = planned.get((task, model), PlanEntry(task, model, 0))
         metrics = group.all.metrics(entry.binary)
         missing = [scorer for scorer in entry.shown_scorers if scorer not in metrics]
-        axes = group.axes(entry.binary)
-        report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None)
+        axes, judged = group.axes(entry.binary), panels.get((task, model))
+        report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None, judged)
         found.setdefault(task, {})[model] = report
     return found
 

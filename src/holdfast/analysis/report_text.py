@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.analysis.agreement.panel_text import panel_lines
 from holdfast.analysis.failure_groups import failure_lines
 from holdfast.analysis.ledger import saved_text
 from holdfast.analysis.money import cost_text
@@ -40,15 +41,16 @@ def report_text(report: Report, width: int = WIDTH) -> str:
 
 
 def _group_lines(report: Report) -> Iterator[str]:
-    """What is missing from each task and model, where there are several, and how their samplings went."""
+    """What is missing from each task and model, where there are several, and how samplings and judges went."""
     is_single = sum(map(len, report.tasks.values())) == 1
     for task, models in report.tasks.items():
         for model, group in models.items():
             coverage = "" if is_single or group.coverage.is_complete else coverage_text(group.coverage)
             sampling = _sampling_figure_lines(group.sampling, report.currency)
-            if coverage or sampling:
+            judged = list(panel_lines(group.panels or {}))
+            if coverage or sampling or judged:
                 yield f"{plain_name(task)} · {plain_name(model)}: {coverage}".rstrip(": ")
-                yield from (f"  {line}" for line in sampling)
+                yield from (f"  {line}" for line in (*sampling, *judged))
 
 
 def _served_lines(report: Report) -> Iterator[str]:

@@ -5,7 +5,7 @@ Nothing in the run is changed. Records are read while they are iterated over, ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from holdfast.api.reading.frames import Rows
     from holdfast.engine.execution import SessionOutcome
     from holdfast.engine.opening.fork import ForkSummary
+    from holdfast.run.core.records import PanelEntry
 
 _QUICK_TRIALS = 10_000
 _TRANSCRIPT = ("step", "answer", "score", "trial")
@@ -255,6 +256,11 @@ class Run:
         for _, line in self._reader.stream([], name):
             if isinstance(record := decode(line), type_):
                 yield record
+
+    @property
+    def panels(self) -> Mapping[str, Mapping[str, PanelEntry]]:
+        """The scorers with judges, by task and name."""
+        return self._reader.fold.panels
 
     def report(self) -> Report:
         """The report: scores, coverage, and at what cost."""

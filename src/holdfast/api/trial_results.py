@@ -164,10 +164,7 @@ class TrialResults:
 
     def score_records(self, trial: FoldedTrial) -> list[ScoreRecord]:
         """The records that fill the score slots of a trial and count."""
-        counting = set(self._reader.fold.slot_ids(trial.key))
-        lines = [item.line for item in self._reader.lines_of(trial, "score") if item.ident in counting]
-        records = (record for record in map(self._reader.read, lines) if isinstance(record, ScoreRecord))
-        return [self.titled(trial, record) for record in records]
+        return [self.titled(trial, record) for record in self._reader.scores_that_count(trial.key)]
 
     def titled(self, trial: FoldedTrial, score: ScoreRecord) -> ScoreRecord:
         """The score under the name that people know: that of a version that was replaced has its digits."""

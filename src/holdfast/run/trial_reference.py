@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from holdfast.errors import UsageError
 from holdfast.run.core.display_text import SHORT_DIGITS, digest_of, shell_word, short_sample
-from holdfast.run.core.trial_spelling import FEWEST_DIGITS, axes_text, is_digest_beginning, sample_spellings
 from holdfast.run.fold.run_fold import FoldedTrial, Group, RunFold
+from holdfast.run.where.trial_spelling import FEWEST_DIGITS, axes_text, is_digest_beginning, sample_spellings
 
 _EPOCH = re.compile(r"(.+)#([1-9][0-9]{0,8})", re.DOTALL)
 _COMPARED_TRIALS = 20_000

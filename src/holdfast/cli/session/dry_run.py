@@ -73,7 +73,7 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
         for item in expected:
             if item.task == task.name:
                 click.echo(f"  {_forecast_text(item, currency)}")
-                for line in _sampling_lines(item, currency):
+                for line in (*_sampling_lines(item, currency), *_judge_lines(item, currency)):
                     click.echo(f"    {line}")
     for line in _total_lines(prepared, expected):
         click.echo(line)
@@ -103,7 +103,12 @@ def _about(is_lower_bound: bool) -> str:  # noqa: FBT001 - the one thing it is a
 def _total_lines(prepared: PreparedEval, expected: list[CostBound]) -> Iterator[str]:
     """What all of it costs, and for which models no cost can be given although they have a price."""
     costs = [(item.cost, item.most_cost) for item in expected if item.cost is not None and item.most_cost is not None]
-    if costs and len(costs) == len(expected) > 1:
+    judged = [item.judging_cost for item in expected if item.judges]
+    if costs and len(costs) == len(expected) and judged and None not in judged:
+        total = math.fsum([*(most for _, most in costs), *(cost for cost in judged if cost is not None)])
+        text = money_text(total, prepared.spec.currency or USD)
+        yield f"all models and judges: at least {text} if every attempt fails"
+    elif costs and len(costs) == len(expected) > 1 and not judged:
         planned, most = (
             money_text(math.fsum(part), prepared.spec.currency or USD) for part in zip(*costs, strict=True)
         )
@@ -128,6 +133,13 @@ def _sampling_lines(item: CostBound, currency: str) -> Iterator[str]:
     if len(item.by_model) > 1:
         asked = [f"{name} {bound.calls}{_cost_of(bound.cost, currency)}" for name, bound in item.by_model.items()]
         yield f"maximum calls of each model: {', '.join(asked)}"
+
+
+def _judge_lines(item: CostBound, currency: str) -> Iterator[str]:
+    """How often each judge may be asked beside that."""
+    for name, bound in item.judges.items():
+        cost = "" if bound.cost is None else f", which would cost at least {money_text(bound.cost, currency)}"
+        yield f"judge {name}: up to {quantity(bound.calls, 'call')}, repairs and further attempts included{cost}"
 
 
 def _cost_of(cost: float | None, currency: str) -> str:

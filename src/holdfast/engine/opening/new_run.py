@@ -18,6 +18,7 @@ from holdfast.engine.opening.comparing.growth import Growth
 from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.planning.earlier_runs import new_salt
 from holdfast.engine.planning.inputs import FreshInputs, raw_digest
+from holdfast.engine.planning.model_families import family_warning, new_family_note
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
@@ -118,6 +119,8 @@ def start_run(
     finally:
         inputs.close()
     inputs.keep_cache(session.layout)
+    if note := new_family_note(session.reader, family_warning(prepared.tasks, prepared.spec.models)):
+        session.sink.put(note)
     return StartedSession(session, prepared, warnings=prepared.warnings)
 
 
@@ -141,6 +144,7 @@ def check_new_run(
     check_plan(plan_entries(prepared))
     prepared.check_prices()
     prepared.open_providers()
+    prepared.warnings += filter(None, [family_warning(prepared.tasks, prepared.spec.models)])
     return prepared
 
 

@@ -19,6 +19,7 @@ from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_e
 from holdfast.engine.opening.next_code import next_code, with_trees
 from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
+from holdfast.engine.planning.model_families import family_warning, new_family_note
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.selection import EVERYTHING, SelectionRequest, TrialSelection, select_trials
@@ -156,12 +157,15 @@ class _Resumption:
         plan = self._plan
         restorer = InputRestorer(session.reader, plan.inputs, plan.decision.spec, plan.tasks)
         notes = list(restorer.restore(self._known, session.lease.check))
+        related = new_family_note(session.reader, family_warning(self._prepared.tasks, self._prepared.spec.models))
+        if related is not None:
+            session.sink.put(related)
         return StartedSession(
             session,
             self._prepared,
             self._plan.decision,
             self._plan.note,
-            warnings=[*session.lease.notes, *self._prepared.warnings],
+            warnings=[*session.lease.notes, *self._prepared.warnings, *([related.text] if related else [])],
             selection=self._selection,
             growth=self._growth,
             notes=notes,

@@ -22,6 +22,7 @@ from holdfast.run.core.records import ShareKey
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
 from holdfast.spec import EvalSpec, ModelSpec, plain_data
+from holdfast.tasks.judges.panels import judge_slots
 from holdfast.tasks.solver import Generate
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the worst case may cost more than that: repaired requests, and those to judges, are longer."""
     by_model: dict[str, ModelBound] = {}
     """Of a sampling, what each model may be asked for if every attempt fails, taken by itself."""
+    judges: dict[str, ModelBound] = {}
+    """What each judge may be asked for beside that, if every verdict is asked for twice and every attempt fails."""
+
+    @property
+    def judging_cost(self) -> float | None:
+        """What the judges cost at most; None where that of one is not known."""
+        costs = [bound.cost for bound in self.judges.values()]
+        return None if None in costs else math.fsum(cost for cost in costs if cost is not None)
 
     @property
     def cost(self) -> float | None:
@@ -81,8 +90,32 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
 def cost_bounds(prepared: PreparedEval) -> list[CostBound]:
     """One for every task and model of a plan."""
     return [
-        _cost_bound(task, name, prepared.spec.models) for task in prepared.tasks for name in task.models if task.planned
+        _with_judges(_cost_bound(task, name, prepared.spec.models), task, prepared.spec.models)
+        for task in prepared.tasks
+        for name in task.models
+        if task.planned
     ]
+
+
+def _with_judges(bound: CostBound, task: PlannedTask, models: Mapping[str, ModelSpec]) -> CostBound:
+    """The same with what the judges may be asked for: they read the question, and an answer of full length."""
+    slots = judge_slots(task.task.scorers)
+    if not slots:
+        return bound
+    solver, own = task.task.solver, models[bound.model].generation.max_tokens
+    read: float | None = None
+    if isinstance(solver, Generate) and (longest := solver.generation.get("max_tokens", own)) is not None:
+        read = _prompt_tokens(task, solver) + longest
+    calls: Counter[str] = Counter()
+    for slot in slots:
+        calls[slot.model] += slot.calls * bound.trials * (task.max_retries + 1)
+    judges = {name: _judge_bound(models[name], count, read) for name, count in calls.items()}
+    return msgspec.structs.replace(bound, judges=judges)
+
+
+def _judge_bound(model: ModelSpec, calls: int, read: float | None) -> ModelBound:
+    each = None if read is None else call_cost(model, read, model.generation.max_tokens)
+    return ModelBound(calls, None if each is None else each * calls)
 
 
 def _cost_bound(task: PlannedTask, name: str, models: Mapping[str, ModelSpec]) -> CostBound:

@@ -87,9 +87,13 @@ class PlanEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 def shown_scorers(scorers: Iterable[str], panels: Mapping[str, PanelEntry]) -> list[str]:
     """As `PlanEntry.shown_scorers`."""
     panel_of = {slot: name for name, panel in panels.items() for slot in panel.slots}
-    hidden = {panel.slots[0] for panel in panels.values() if len(panel.slots) == 1}
-    names = [name for slot in scorers for name in (panel_of.get(slot, slot), slot) if name not in hidden]
-    return list(dict.fromkeys(names))
+    there = list(scorers)
+    found: list[str] = []
+    for slot in there:
+        name = panel_of.get(slot, slot)
+        judges = panels[name].slots if name in panels else []
+        found += [name, *(judge for judge in judges if judge in there)] if len(judges) != 1 else [name]
+    return list(dict.fromkeys(found))
 
 
 class RowReading(msgspec.Struct, frozen=True, omit_defaults=True):

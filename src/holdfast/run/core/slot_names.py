@@ -12,6 +12,9 @@ VERSION_MARK = "@"
 RESERVED = (_SEPARATOR, VERSION_MARK)
 """What the name of a scorer cannot hold: names of slots are made with these."""
 
+WINNERS = "winners"
+"""In the metadata of a pairwise score: the position that won when the answer stood first, and when it stood second."""
+
 
 def judge_slot(scorer: str, judge: str) -> str:
     """The slot of a judge."""

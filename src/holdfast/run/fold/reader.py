@@ -30,6 +30,7 @@ from holdfast.run.core.records import (
     AppliedRecord,
     MarkRecord,
     NoteRecord,
+    ScoreRecord,
     SessionEndRecord,
     SessionRecord,
     with_applied,
@@ -237,6 +238,12 @@ class RunReader:
         """The same as records; those that cannot be read are left out."""
         records = (self.read(placed.line) for placed in self.lines_of(self.fold.find(key), *types))
         return [record for record in records if record is not None]
+
+    def scores_that_count(self, key: str) -> list[ScoreRecord]:
+        """The records that fill the score slots of a trial and count."""
+        counting = set(self.fold.slot_ids(key))
+        lines = [item.line for item in self.lines_of(self.fold.find(key), "score") if item.ident in counting]
+        return [record for record in map(self.read, lines) if isinstance(record, ScoreRecord)]
 
     def _frame_at(self, number: int, offset: int) -> ReadFrame | None:
         """The frame at a place that the index knows; None if it is missing."""

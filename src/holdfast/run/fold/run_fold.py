@@ -161,6 +161,11 @@ class SlotValue(NamedTuple):
     reason: str = ""
     """Why a panel has left the answer unscored, if it has."""
 
+    @property
+    def trial(self) -> str:
+        """The key of the trial."""
+        return unpack_key(self.key)
+
 
 class RunFold:
     """What the index says of the trials of a run, by the plan of its newest session."""

@@ -18,11 +18,11 @@ from holdfast.journal.index.database import is_sound, sum_path
 from holdfast.run.core.config_file import SameValues, check_config, write_config
 from holdfast.run.core.layout import Layout, reader_index_path
 from holdfast.run.core.records import SessionRecord
-from holdfast.run.fold.fold_comparison import fold_differences
 from holdfast.run.fold.reader import RunReader, write_index
 from holdfast.run.fold.rows.fold_tables import SCHEMA
 from holdfast.run.repair.backup import Backup
 from holdfast.run.repair.rebuild_journal import back_up_index
+from holdfast.run.verify.fold_comparison import fold_differences
 from holdfast.storage import take_lease
 from holdfast.storage.filesystem import FileSystem
 

@@ -16,12 +16,12 @@ from holdfast.journal import Damage, DamageKind
 from holdfast.journal.damage import attach_to_causes
 from holdfast.run.core.config_file import header_differences
 from holdfast.run.core.display_text import list_text
-from holdfast.run.fold.fold_comparison import covers_the_same, fold_differences
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
 from holdfast.run.verify.finished_by_session import FinishedBySession
+from holdfast.run.verify.fold_comparison import covers_the_same, fold_differences
 from holdfast.run.verify.verifying_fold import VerifyingFold
 
 

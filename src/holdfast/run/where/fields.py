@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from holdfast.errors import UsageError
-from holdfast.run.core.trial_spelling import is_reference
 from holdfast.run.where.clause import ANY_STATE, STATES, Clause, Names, Selectable, TrialTest
 from holdfast.run.where.tokens import Token, WhereText, in_quotes
+from holdfast.run.where.trial_spelling import is_reference
 from holdfast.run.where.values import (
     EQUALITIES,
     ORDERS,

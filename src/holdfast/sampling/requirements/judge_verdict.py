@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.tasks.judges.strict_json import NotJson, decode_reply
+from holdfast.tasks.judges.strict_json import NotJson, json_in_reply
+from holdfast.tasks.judges.verdict import NoVerdict
 
 LONGEST_VERDICT = 100_000
 
@@ -17,10 +18,6 @@ FORMS = {
     "where score is a number from 0 (the answer does not meet the criterion at all) to 1 (it meets it fully).",
 }
 """The instruction how to reply; True where the judge gives a score."""
-
-
-class NoVerdict(ValueError):  # noqa: N818 - reads as a sentence where it is raised
-    """What a judge said is not a verdict; the message says what is wrong with it."""
 
 
 class JudgeVerdict(msgspec.Struct, frozen=True):
@@ -41,7 +38,7 @@ def read_verdict(text: str) -> JudgeVerdict:
     if len(text) > LONGEST_VERDICT:
         raise NoVerdict(f"it has more than {LONGEST_VERDICT:,} characters")
     try:
-        value = decode_reply(text)
+        value = json_in_reply(text)
     except NotJson as error:
         raise NoVerdict(f"it is not valid JSON: {error}") from None
     if not isinstance(value, dict):

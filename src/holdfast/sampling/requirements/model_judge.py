@@ -12,12 +12,13 @@ from holdfast.errors import ConfigurationError, ReplyWithoutText
 from holdfast.models.errors import excerpt
 from holdfast.models.message import Message, Reply
 from holdfast.sampling.requirements.built_in import BuiltInRequirement, Naming
-from holdfast.sampling.requirements.judge_verdict import FORMS, JudgeVerdict, NoVerdict, read_verdict
+from holdfast.sampling.requirements.judge_verdict import FORMS, JudgeVerdict, read_verdict
 from holdfast.sampling.requirements.requirement import Checking, Draft
 from holdfast.sampling.requirements.user_function import REASON_CHARACTERS, Threshold
 from holdfast.sampling.requirements.verdict import Verdict
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.judges.marked_text import marked_text, spoken_text
+from holdfast.tasks.judges.verdict import NoVerdict
 from holdfast.tasks.template import Template
 
 _TEMPLATE = """\

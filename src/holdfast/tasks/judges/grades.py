@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import listing
-from holdfast.tasks.judges.verdict import WHY, NoVerdict, Verdict, explanation_in, object_schema
+from holdfast.tasks.judges.verdict import WHY, Graded, NoVerdict, explanation_in, object_schema
 
 CORRECT, PARTIAL, INCORRECT = "C", "P", "I"
 DEFAULT_CHOICES = {CORRECT: 1.0, INCORRECT: 0.0}
@@ -52,14 +52,14 @@ class ChoiceGrades(msgspec.Struct, frozen=True):
         """What holds the grade; `also` is another one that may be given."""
         return {"grade": {"type": "string", "enum": [*self.choices, *filter(None, [also])]}}
 
-    def read(self, given: dict[str, Any]) -> Verdict:
+    def read(self, given: dict[str, Any]) -> Graded:
         grade = part_of(given, "grade")
         return msgspec.structs.replace(self.of_text(grade), explanation=explanation_in(given))
 
-    def of_text(self, grade: str) -> Verdict:
+    def of_text(self, grade: str) -> Graded:
         if not isinstance(grade, str) or grade not in self.choices:
             raise NoVerdict(f"grade is {shown(grade)}, and not one of {listing(self.choices)}")
-        return Verdict(self.choices[grade], grade)
+        return Graded(self.choices[grade], grade)
 
 
 class ScaleGrades(msgspec.Struct, frozen=True):
@@ -91,21 +91,21 @@ class ScaleGrades(msgspec.Struct, frozen=True):
         """What holds the number; null beside it where `also` is given."""
         return {"score": {"type": ["number", "null"] if also else "number"}}
 
-    def read(self, given: dict[str, Any]) -> Verdict:
+    def read(self, given: dict[str, Any]) -> Graded:
         score = part_of(given, "score")
         return msgspec.structs.replace(self._checked(score), explanation=explanation_in(given))
 
-    def of_text(self, grade: str) -> Verdict:
+    def of_text(self, grade: str) -> Graded:
         try:
             return self._checked(float(grade))
         except ValueError:
             raise NoVerdict(f"{shown(grade)} is not a number") from None
 
-    def _checked(self, score: object) -> Verdict:
+    def _checked(self, score: object) -> Graded:
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
         if not is_number or not math.isfinite(score) or not self.low <= score <= self.high:  # type: ignore[arg-type, operator]
             raise NoVerdict(f"score is {shown(score)}, and not {self.meaning}")
-        return Verdict(float(score), f"{score:g}")  # type: ignore[arg-type]
+        return Graded(float(score), f"{score:g}")  # type: ignore[arg-type]
 
 
 class PairGrades(msgspec.Struct, frozen=True):
@@ -128,19 +128,19 @@ class PairGrades(msgspec.Struct, frozen=True):
     def schema(self) -> dict[str, Any]:
         return object_schema(explanation=_TEXT, winner={"type": "string", "enum": [FIRST, SECOND, TIE]})
 
-    def read(self, given: dict[str, Any]) -> Verdict:
+    def read(self, given: dict[str, Any]) -> Graded:
         winner = part_of(given, "winner")
         return msgspec.structs.replace(self.of_text(winner), explanation=explanation_in(given))
 
-    def of_text(self, grade: str) -> Verdict:
+    def of_text(self, grade: str) -> Graded:
         if grade == TIE:
-            return Verdict(0.5, TIE)
-        if grade not in {FIRST, SECOND}:
+            return Graded(0.5, TIE)
+        if grade not in (FIRST, SECOND):
             raise NoVerdict(f"winner is {shown(grade)}, and not one of {FIRST}, {SECOND}, {TIE}")
-        return Verdict(float((grade == FIRST) is self.answer_is_first), grade)
+        return Graded(float((grade == FIRST) is self.answer_is_first), grade)
 
 
-def checked_choices(given: Mapping[str, Any]) -> dict[str, float]:
+def checked_grades(given: Mapping[str, Any]) -> dict[str, float]:
     """The choices of an eval file.
 
     Raises:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import ReplyWithoutText
 from holdfast.models.message import Message, Reply
-from holdfast.tasks.judges.verdict import Grading, NoVerdict, Verdict, read_verdict
+from holdfast.tasks.judges.verdict import Graded, Grading, NoVerdict, graded_in
 from holdfast.tasks.scorers.base import LONGEST_TEXT
 from holdfast.tasks.scorers.match_time_limit import limit_match_time
 from holdfast.tasks.scorers.regex import compiled_pattern
@@ -33,7 +33,7 @@ class Judge(NamedTuple):
     grading: Grading
     grade_pattern: str | None = None
 
-    async def verdict(self, request: str, scope: ScoreScope) -> Verdict | InvalidVerdict:
+    async def verdict(self, request: str, scope: ScoreScope) -> Graded | InvalidVerdict:
         """The judge's verdict; a call that fails raises the error of the model."""
         asked = (Message("user", request),)
         reply = await self._ask(asked, scope)
@@ -45,7 +45,7 @@ class Judge(NamedTuple):
         try:
             return self._read(reply)
         except NoVerdict as error:
-            return InvalidVerdict(str(error), _text(reply)[:KEPT_CHARACTERS])
+            return InvalidVerdict(str(error), _words(reply)[:KEPT_CHARACTERS])
 
     @property
     def _form(self) -> str:
@@ -60,19 +60,19 @@ class Judge(NamedTuple):
         """The JSON Schema that a service with structured output makes the reply fit."""
         return self.grading.schema()
 
-    def _read(self, reply: Reply) -> Verdict:
-        text = _text(reply)
+    def _read(self, reply: Reply) -> Graded:
+        text = _words(reply)
         if not text.strip():
             raise NoVerdict(_why_empty(reply))
         if self.grade_pattern is not None:
             return self._searched(reply, text)
         try:
-            return read_verdict(text, self.grading)
+            return graded_in(text, self.grading)
         except NoVerdict as error:
             cut = "; it was cut off, so the judge needs more max_tokens" if reply.finish == "length" else ""
             raise NoVerdict(f"{error}{cut}") from None
 
-    def _searched(self, reply: Reply, text: str) -> Verdict:
+    def _searched(self, reply: Reply, text: str) -> Graded:
         """The verdict that the pattern finds; the whole text explains it."""
         if reply.finish == "length":
             raise NoVerdict("it was cut off, so the judge needs more max_tokens")
@@ -82,10 +82,10 @@ class Judge(NamedTuple):
         if found is None or found[1] is None:
             raise NoVerdict("the pattern of the grade was not found in it")
         graded = self.grading.of_text(found[1])
-        return Verdict(graded.value, graded.grade, text[:KEPT_CHARACTERS], graded.metadata)
+        return Graded(graded.value, graded.grade, text[:KEPT_CHARACTERS], graded.metadata)
 
 
-def _text(reply: Reply) -> str:
+def _words(reply: Reply) -> str:
     try:
         return reply.text
     except ReplyWithoutText:
@@ -100,5 +100,5 @@ def _why_empty(reply: Reply) -> str:
 
 def _said(reply: Reply) -> tuple[Message, ...]:
     """What the judge said, for the request to say it properly."""
-    text = _text(reply)[:_REPEATED_CHARACTERS]
+    text = _words(reply)[:_REPEATED_CHARACTERS]
     return (Message("assistant", text),) if text.strip() else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from holdfast.errors import UsageError
-from holdfast.run.core.slot_names import judge_slot
+from holdfast.run.core.slot_names import WINNERS, judge_slot
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.json_values import json_text
 from holdfast.tasks.judges.grades import FIRST, TIE, PairGrades
@@ -27,7 +27,7 @@ from holdfast.tasks.judges.judge_prompt import (
 from holdfast.tasks.judges.judge_reply import CALLS, InvalidVerdict, Judge
 from holdfast.tasks.judges.model_graded import ModelGraded
 from holdfast.tasks.judges.rubric import NONE_APPLIES, RubricGrades
-from holdfast.tasks.judges.verdict import Verdict
+from holdfast.tasks.judges.verdict import Graded
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
@@ -35,8 +35,6 @@ from holdfast.tasks.trial_interface import ScoreScope
 
 INVALID_VERDICT = "invalid verdict"
 """Why a slot has no score whose judge gave none, as its explanation begins."""
-WINNERS = "winners"
-"""In the metadata of a pairwise score: the position that won when the answer stood first, and when it stood second."""
 
 
 class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
@@ -110,7 +108,7 @@ class _Judged:
             verdicts.append(found)
         return _mean_of_both(verdicts)
 
-    async def _asked(self, judge: Judge, data: dict[str, str]) -> Verdict | InvalidVerdict:
+    async def _asked(self, judge: Judge, data: dict[str, str]) -> Graded | InvalidVerdict:
         how, grading = self._how, judge.grading
         criterion = grading.text if isinstance(grading, RubricGrades) else how.criterion or self._default_criterion()
         form = "" if how.grade_pattern is not None else grading.form
@@ -129,7 +127,7 @@ class _Judged:
         return IS_CORRECT if self._target is None else AGREES
 
 
-def _score(verdict: Verdict) -> Score:
+def _score(verdict: Graded) -> Score:
     if verdict.value is None:
         why = f"{NONE_APPLIES}: {verdict.explanation}" if verdict.explanation else NONE_APPLIES
         return Score(None, explanation=why, metadata=verdict.metadata)
@@ -141,7 +139,7 @@ def _invalid(found: InvalidVerdict) -> Score:
     return Score(None, explanation=f"{INVALID_VERDICT}: {found.why}", metadata={"said": found.said})
 
 
-def _mean_of_both(verdicts: list[Verdict]) -> Score:
+def _mean_of_both(verdicts: list[Graded]) -> Score:
     values = [verdict.value or 0.0 for verdict in verdicts]
     winners = [verdict.grade for verdict in verdicts]
     said = [

@@ -21,7 +21,7 @@ from holdfast.tasks.judges.grades import (
     ChoiceGrades,
     PairGrades,
     ScaleGrades,
-    checked_choices,
+    checked_grades,
     checked_scale,
 )
 from holdfast.tasks.judges.judge_prompt import judge_template
@@ -197,7 +197,7 @@ class ModelGraded(BuiltIn, frozen=True, kw_only=True):
         if self.scale is not None:
             return checked_scale(self.scale)
         default = PARTIAL_CHOICES if self.partial else DEFAULT_CHOICES
-        return ChoiceGrades(default if self.choices is None else checked_choices(self.choices))
+        return ChoiceGrades(default if self.choices is None else checked_grades(self.choices))
 
     def _own_template_paths(self) -> tuple[str, ...]:
         return judge_template(self.template or "", is_pairwise=self.pairwise).paths

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import listing
 from holdfast.tasks.judges.grades import ChoiceGrades, ScaleGrades, part_of, shown
-from holdfast.tasks.judges.verdict import WHY, NoVerdict, Verdict, explanation_in, object_schema
+from holdfast.tasks.judges.verdict import WHY, Graded, NoVerdict, explanation_in, object_schema
 
 NOT_APPLICABLE = "N/A"
 NONE_APPLIES = "no criterion applies"
@@ -66,7 +66,7 @@ class RubricGrades(msgspec.Struct, frozen=True):
         }
         return object_schema(explanation={"type": "string"}, criteria=object_schema(**parts))
 
-    def read(self, given: dict[str, Any]) -> Verdict:
+    def read(self, given: dict[str, Any]) -> Graded:
         found = part_of(given, "criteria")
         if not isinstance(found, dict):
             raise NoVerdict("criteria is not an object")
@@ -76,7 +76,7 @@ class RubricGrades(msgspec.Struct, frozen=True):
         graded = {name: self._graded(name, one, found) for name, one in self.criteria.items()}
         return self._total(graded, explanation_in(given))
 
-    def of_text(self, grade: str) -> Verdict:
+    def of_text(self, grade: str) -> Graded:
         raise NoVerdict(f"{shown(grade)} does not grade every criterion")
 
     @property
@@ -91,7 +91,7 @@ class RubricGrades(msgspec.Struct, frozen=True):
     def _any_optional(self) -> bool:
         return any(one.may_be_na for one in self.criteria.values())
 
-    def _graded(self, name: str, criterion: Criterion, found: dict[str, Any]) -> Verdict | None:
+    def _graded(self, name: str, criterion: Criterion, found: dict[str, Any]) -> Graded | None:
         """The verdict on one criterion; None if it does not apply."""
         part = found.get(name)
         if not isinstance(part, dict):
@@ -104,17 +104,17 @@ class RubricGrades(msgspec.Struct, frozen=True):
         except NoVerdict as error:
             raise NoVerdict(f"of the criterion {name}, {error}") from None
 
-    def _total(self, graded: Mapping[str, Verdict | None], explanation: str) -> Verdict:
+    def _total(self, graded: Mapping[str, Graded | None], explanation: str) -> Graded:
         criteria = {name: _criterion_data(one) for name, one in graded.items()}
         applied = [
             (self.criteria[name].weight, one.value) for name, one in graded.items() if one and one.value is not None
         ]
         weight = math.fsum(weight for weight, _ in applied)
         value = math.fsum(weight * value for weight, value in applied) / weight if weight else None
-        return Verdict(value, "", explanation, {"criteria": criteria})
+        return Graded(value, "", explanation, {"criteria": criteria})
 
 
-def _criterion_data(verdict: Verdict | None) -> dict[str, Any]:
+def _criterion_data(verdict: Graded | None) -> dict[str, Any]:
     if verdict is None:
         return {"grade": NOT_APPLICABLE, "value": None}
     why = {"explanation": verdict.explanation} if verdict.explanation else {}

@@ -33,7 +33,7 @@ def decode_strictly(text: str) -> Any:
         raise NotJson(f"half a character{_place_text(text, error.start)}") from None
 
 
-def decode_reply(text: str) -> Any:
+def json_in_reply(text: str) -> Any:
     """The value in what a model said: the whole of it is JSON, or the one fenced block in it is.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from holdfast.tasks.judges.strict_json import NotJson, decode_reply
+from holdfast.tasks.judges.strict_json import NotJson, json_in_reply
 
 LONGEST_VERDICT = 100_000
 LONGEST_EXPLANATION = 10_000
@@ -22,7 +22,7 @@ class NoVerdict(ValueError):  # noqa: N818 - reads as a sentence where it is rai
     """What a judge said is not a verdict; the message says what is wrong with it."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Graded(msgspec.Struct, frozen=True):
     """A verdict as it is scored."""
 
     value: float | None
@@ -47,14 +47,14 @@ class Grading(Protocol):
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of a verdict."""
 
-    def read(self, given: dict[str, Any]) -> Verdict:
+    def read(self, given: dict[str, Any]) -> Graded:
         """The verdict in a JSON object; raises NoVerdict."""
 
-    def of_text(self, grade: str) -> Verdict:
+    def of_text(self, grade: str) -> Graded:
         """The verdict that a pattern has found; raises NoVerdict."""
 
 
-def read_verdict(text: str, grading: Grading) -> Verdict:
+def graded_in(text: str, grading: Grading) -> Graded:
     """The verdict in what a judge said.
 
     Raises:
@@ -63,7 +63,7 @@ def read_verdict(text: str, grading: Grading) -> Verdict:
     if len(text) > LONGEST_VERDICT:
         raise NoVerdict(f"it has more than {LONGEST_VERDICT:,} characters")
     try:
-        value = decode_reply(text)
+        value = json_in_reply(text)
     except NotJson as error:
         raise NoVerdict(f"it is not valid JSON: {error}") from None
     if not isinstance(value, dict):

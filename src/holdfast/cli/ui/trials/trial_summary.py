@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -12,6 +12,8 @@ from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.trials.trial_table import state_text, trial_score
 from holdfast.run.core.records import ScoreRecord
+from holdfast.run.core.slot_names import judge_of, scorer_of
+from holdfast.run.fold.panels import panel_result
 from holdfast.terminal.width import hanging, one_line
 
 _INDENT = 10
@@ -23,13 +25,13 @@ def summary_lines(
 ) -> Iterator[str]:
     """The lines; the input and the target in full, as they are."""
     yield one_line(label, _SHOWN_CHARACTERS)
-    for name, value in [("run", run.place), *_facts(result, scores, run.currency)]:
+    for name, value in [("run", run.place), *_facts(result, _score_lines(run, result, scores), run.currency)]:
         yield from hanging(f"  {name:<{_INDENT - 2}}", one_line(value, _SHOWN_CHARACTERS), columns)
     yield from _text_block("input", result.input)
     yield from _text_block("target", result.target)
 
 
-def _facts(result: TrialResult, scores: Sequence[ScoreRecord], currency: str) -> Iterator[tuple[str, str]]:
+def _facts(result: TrialResult, scores: Iterable[str], currency: str) -> Iterator[tuple[str, str]]:
     yield "trial", result.trial
     yield "task", result.task
     yield "model", result.model
@@ -39,7 +41,7 @@ def _facts(result: TrialResult, scores: Sequence[ScoreRecord], currency: str) ->
         yield "axes", ", ".join(f"{name}={value}" for name, value in result.axes.items())
     yield "state", _state_with_attempt(result)
     yield "answer", result.answer if result.answer is not None else "(none)"
-    yield from (("score", line) for line in _score_lines(result, scores))
+    yield from (("score", line) for line in scores)
     yield "tokens", f"{result.usage.input_tokens:,} in, {result.usage.output_tokens:,} out"
     if result.cost is not None:
         yield "cost", money_text(result.cost, currency)
@@ -52,11 +54,26 @@ def _state_with_attempt(result: TrialResult) -> str:
     return f"{state_text(result)}{made}{lost}"
 
 
-def _score_lines(result: TrialResult, scores: Sequence[ScoreRecord]) -> Iterator[str]:
-    explained = {record.scorer: record.explanation for record in scores}
+def _score_lines(run: Run, result: TrialResult, scores: Sequence[ScoreRecord]) -> Iterator[str]:
+    explained = {record.scorer: _explained(record) for record in scores}
+    given = {record.scorer: record.value for record in scores}
+    for name, panel in run.panels.get(result.task, {}).items():
+        found = panel_result(panel, given) if len(panel.slots) > 1 else None
+        explained |= {name: f": {found.reason}"} if found is not None and found.reason else {}
     for name, value in result.scores.items():
-        why = explained.get(name, "")
-        yield f"{name} = {trial_score(value)}{f': {why}' if why else ''}"
+        yield f"{name} = {trial_score(value)}{explained.get(name) or explained.get(_only_slot(name, explained), '')}"
+
+
+def _only_slot(name: str, slots: Collection[str]) -> str:
+    """The slot of the only judge of a scorer; empty where there are several, or none."""
+    judges = [slot for slot in slots if slot != name and scorer_of(slot) == name]
+    return judges[0] if len(judges) == 1 else ""
+
+
+def _explained(record: ScoreRecord) -> str:
+    """The grade of a judge, and the explanation."""
+    grade = f" ({record.answer})" if judge_of(record.scorer) and record.answer else ""
+    return f"{grade}: {record.explanation}" if record.explanation else grade
 
 
 def _text_block(title: str, value: object) -> Iterator[str]:

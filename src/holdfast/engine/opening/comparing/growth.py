@@ -74,4 +74,6 @@ def _why_unbounded(bound: CostBound, prepared: PreparedEval) -> str:
     if bound.most_cost is None:
         is_priced = prepared.spec.models[bound.model].price is not None
         return f"{bound.model} has no generation.max_tokens" if is_priced else f"{bound.model} has no price"
+    if bound.judges:
+        return f"judges of {bound.task} may read more than was asked and answered"
     return f"repaired requests of {bound.task} may be longer" if bound.is_lower_bound else ""
