@@ -17,7 +17,7 @@ from itertools import groupby
 import msgspec
 
 from holdfast.analysis.intervals import Interval, t_interval, wilson_interval
-from holdfast.run.core.slot_names import base_name
+from holdfast.run.core.slots.slot_names import base_name
 
 ACCURACY, MEAN = "accuracy", "mean"
 

@@ -248,7 +248,7 @@ class Run:
         for placed in self._reader.lines_of(found, *_TRANSCRIPT):
             record = self._reader.read_or_open(placed.line)
             if isinstance(record, ScoreRecord):
-                yield self._results.titled(found, record)
+                yield self._reader.fold.titled(found, record)
             elif isinstance(record, StepRecord | AnswerRecord | TrialRecord | LargeRecord):
                 yield record
 

@@ -164,12 +164,7 @@ class TrialResults:
 
     def score_records(self, trial: FoldedTrial) -> list[ScoreRecord]:
         """The records that fill the score slots of a trial and count."""
-        return [self.titled(trial, record) for record in self._reader.scores_that_count(trial.key)]
-
-    def titled(self, trial: FoldedTrial, score: ScoreRecord) -> ScoreRecord:
-        """The score under the name that people know: that of a version that was replaced has its digits."""
-        title = self._reader.fold.title(trial.standing.group.task, score.scorer)
-        return score if title == score.scorer else msgspec.structs.replace(score, scorer=title)
+        return self._reader.scores_that_count(trial.key)
 
     def _samplings(self, trial: FoldedTrial, decisive: TrialRecord | None) -> tuple[SamplingSummary, ...] | None:
         if not self._reader.fold.has_samplings:

@@ -15,7 +15,7 @@ from holdfast.analysis.agreement.alpha import krippendorff_alpha
 from holdfast.analysis.agreement.panel import effective_judges, mean_spread
 from holdfast.analysis.agreement.ratings import Ratings
 from holdfast.run.core.records import PanelEntry, ScoreRecord
-from holdfast.run.core.slot_names import WINNERS, judge_of
+from holdfast.run.core.slots.slot_names import WINNERS, judge_of
 from holdfast.run.fold.panels import panel_result
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import RunFold, SlotValue

@@ -30,7 +30,7 @@ from holdfast.engine.planning.selection import TrialSelection
 from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core.display_text import change_text, shell_word
-from holdfast.run.core.slot_names import base_name
+from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
 from holdfast.spec.compare import Difference

@@ -35,7 +35,7 @@ from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
-from holdfast.run.core.slot_versions import slots_by_name
+from holdfast.run.core.slots.slot_versions import slots_by_name
 from holdfast.run.drift.served_names import recorded_name, served_note
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import REPLY

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, other_models
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TaskCode
-from holdfast.run.core.slot_names import judge_of
+from holdfast.run.core.slots.slot_names import judge_of
 from holdfast.run.drift.code_changes import code_changes
 from holdfast.run.drift.gate import UnsteadyNames
 from holdfast.spec import plain_data

@@ -37,7 +37,7 @@ from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import TaskCode
-from holdfast.run.core.slot_names import judge_of
+from holdfast.run.core.slots.slot_names import judge_of
 from holdfast.run.drift.code_notes import CodeNotes
 from holdfast.run.drift.gate import (
     Decision,

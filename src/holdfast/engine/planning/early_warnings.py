@@ -13,7 +13,7 @@ from holdfast.engine.planning.plan import PlannedTask
 from holdfast.errors import ConfigurationError
 from holdfast.models.errors import excerpt
 from holdfast.models.message import ROLES, Message
-from holdfast.run.core.slot_names import scorer_of
+from holdfast.run.core.slots.slot_names import scorer_of
 from holdfast.suggestions import listing
 from holdfast.tasks.choices import LETTERS, prompt_fields
 from holdfast.tasks.sample import Sample

@@ -15,7 +15,7 @@ from holdfast.engine.planning.source_copies import files_to_copy, key_warning
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import digest_of_weights, open_provider
 from holdfast.models.provider import Provider
-from holdfast.run.core.slot_names import scorer_of
+from holdfast.run.core.slots.slot_names import scorer_of
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path

@@ -15,7 +15,7 @@ from holdfast.engine.planning.selection import SelectionRequest, TrialSelection,
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.errors import UsageError
 from holdfast.run.core.records import PlanEntry
-from holdfast.run.core.slot_names import judge_of, scorer_of
+from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.fold.candidate import TrialCandidate
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import NOT_SCORED

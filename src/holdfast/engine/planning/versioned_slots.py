@@ -14,8 +14,8 @@ from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SessionRecord, TaskCode
-from holdfast.run.core.slot_names import VERSION_MARK, judge_of, scorer_of, versioned
-from holdfast.run.core.slot_versions import recorded_version, scorer_version, slots_by_name
+from holdfast.run.core.slots.slot_names import VERSION_MARK, judge_of, scorer_of, versioned
+from holdfast.run.core.slots.slot_versions import recorded_version, scorer_version, slots_by_name
 from holdfast.run.drift.gate import Decision
 from holdfast.spec import Drift, plain_data
 from holdfast.spec.compare import DriftVerdict

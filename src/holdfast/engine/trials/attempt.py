@@ -20,7 +20,7 @@ from holdfast.run.core.records import (
     StepRecord,
     TrialRecord,
 )
-from holdfast.run.core.slot_names import base_name
+from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.states import failed_slot
 from holdfast.tasks.answer import Answer, as_answer
 

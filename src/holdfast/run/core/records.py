@@ -13,7 +13,7 @@ import msgspec
 from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.slot_names import base_name
+from holdfast.run.core.slots.slot_names import base_name
 
 
 class Status(enum.StrEnum):

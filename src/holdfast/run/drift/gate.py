@@ -15,7 +15,7 @@ import msgspec
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import SHORT_DIGITS, change_text, list_text, short_sample
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, Change, TaskCode
-from holdfast.run.core.slot_names import judge_of, scorer_of
+from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.drift.code_changes import code_changes, first_changes, place_of
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec

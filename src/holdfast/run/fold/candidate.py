@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from holdfast.run.core.records import Coordinates
-from holdfast.run.core.slot_names import base_name
+from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.run.core.records import Failure, ScoreRecord, Status, TrialRecord
-from holdfast.run.core.slot_names import base_name
+from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.fold.states import failed_slot

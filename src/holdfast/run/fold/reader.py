@@ -240,10 +240,11 @@ class RunReader:
         return [record for record in records if record is not None]
 
     def scores_that_count(self, key: str) -> list[ScoreRecord]:
-        """The records that fill the score slots of a trial and count."""
-        counting = set(self.fold.slot_ids(key))
-        lines = [item.line for item in self.lines_of(self.fold.find(key), "score") if item.ident in counting]
-        return [record for record in map(self.read, lines) if isinstance(record, ScoreRecord)]
+        """The records that fill the score slots of a trial and count, under the names that people know."""
+        trial, counting = self.fold.find(key), set(self.fold.slot_ids(key))
+        lines = [item.line for item in self.lines_of(trial, "score") if item.ident in counting]
+        records = [record for record in map(self.read, lines) if isinstance(record, ScoreRecord)]
+        return [self.fold.titled(trial, record) for record in records] if trial is not None else records
 
     def _frame_at(self, number: int, offset: int) -> ReadFrame | None:
         """The frame at a place that the index knows; None if it is missing."""

@@ -14,10 +14,10 @@ import msgspec
 
 from holdfast.journal import RecordId
 from holdfast.run.core.prices import Prices
-from holdfast.run.core.records import PanelEntry, PlanEntry, SessionRecord
+from holdfast.run.core.records import PanelEntry, PlanEntry, ScoreRecord, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
-from holdfast.run.core.slot_names import VERSION_MARK, base_name
-from holdfast.run.core.slot_versions import replaced_versions, slot_titles
+from holdfast.run.core.slots.slot_names import VERSION_MARK, base_name
+from holdfast.run.core.slots.slot_versions import replaced_versions, slot_titles
 from holdfast.run.core.task_stops import TaskDecision, TaskStop, WatchStep
 from holdfast.run.fold.panels import with_panels
 from holdfast.run.fold.rows.fold_tables import (
@@ -264,6 +264,11 @@ class RunFold:
     def title(self, task: str, slot: str) -> str:
         """What people call a slot: those of the plan by their plain names, others with their versions."""
         return self._titles.get(task, {}).get(slot, slot) if self._titles else slot
+
+    def titled(self, trial: FoldedTrial, score: ScoreRecord) -> ScoreRecord:
+        """A score of a trial under the name that people know."""
+        title = self.title(trial.standing.group.task, score.scorer)
+        return score if title == score.scorer else msgspec.structs.replace(score, scorer=title)
 
     @cached_property
     def standings(self) -> dict[int, Standing]:

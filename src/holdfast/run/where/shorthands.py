@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from holdfast.errors import UsageError
-from holdfast.run.core.slot_names import scorer_of
+from holdfast.run.core.slots.slot_names import scorer_of
 from holdfast.run.where.clause import Names
 
 FAILED = "status=failed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from holdfast.errors import UsageError
-from holdfast.run.core.slot_names import WINNERS, judge_slot
+from holdfast.run.core.slots.slot_names import WINNERS, judge_slot
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.json_values import json_text
 from holdfast.tasks.judges.grades import FIRST, TIE, PairGrades

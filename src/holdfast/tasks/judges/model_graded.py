@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import MEAN_OF_JUDGES, PanelEntry
-from holdfast.run.core.slot_names import judge_slot
+from holdfast.run.core.slots.slot_names import judge_slot
 from holdfast.tasks.judges.grades import (
     DEFAULT_CHOICES,
     PARTIAL_CHOICES,

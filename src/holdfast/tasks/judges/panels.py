@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from holdfast.run.core.records import MAJORITY_OF_JUDGES, PanelEntry, shown_scorers
-from holdfast.run.core.slot_names import judge_of, scorer_of
+from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.tasks.scorers.base import Scorer, is_binary
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.errors import ConfigurationError
-from holdfast.run.core.slot_names import RESERVED
+from holdfast.run.core.slots.slot_names import RESERVED
 from holdfast.spec.code_reference import is_code_reference
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.scorers.base import BuiltIn, Scorer

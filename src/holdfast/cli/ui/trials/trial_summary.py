@@ -12,7 +12,7 @@ from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.message_text import first_characters, message_text
 from holdfast.cli.ui.trials.trial_table import state_text, trial_score
 from holdfast.run.core.records import ScoreRecord
-from holdfast.run.core.slot_names import judge_of, scorer_of
+from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.fold.panels import panel_result
 from holdfast.terminal.width import hanging, one_line
 

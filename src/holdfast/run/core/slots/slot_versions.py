@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.digests import json_digest
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SCORER_ROOT, UNSTEADY, SessionRecord, TaskCode
-from holdfast.run.core.slot_names import VERSION_MARK, base_name, judge_of, versioned
+from holdfast.run.core.slots.slot_names import VERSION_MARK, base_name, judge_of, versioned
 
 _DIGITS = 8
 

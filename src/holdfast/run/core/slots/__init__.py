@@ -1,0 +1,1 @@
+"""The names of score slots, and the versions of scorers behind them."""
