@@ -29,6 +29,7 @@ NOT_RUN = (
     (r"pip install", "installs from a package index"),
     (r"^make |^python -m bench|^\.venv/bin/python -m bench", "the targets of the Makefile, run by hand"),
     (r"_HOLDFAST_COMPLETE=", "tests/cli/test_completion.py"),
+    (r" --labels | --calibration ", "tests/cli/test_report_labels.py"),
 )
 _MODEL = {"provider": "scripted", "model": "echo", "price": {"input": 1, "output": 1}}
 BASE = {

@@ -35,21 +35,21 @@ def _basis(found: ScorerCalibration, model: str) -> str:
 def _figures(found: ScorerCalibration) -> Iterator[str]:
     kappa, tpr, tnr, passed = found.kappa, found.tpr, found.tnr, found.passed
     if found.agreement is not None:
-        yield _rate_line("agreement", found.agreement.value, found.agreement.interval)
+        yield _figure_line("agreement", found.agreement.value, found.agreement.interval)
     if kappa is not None:
-        yield _rate_line("kappa", kappa.value, kappa.interval)
+        yield _figure_line("kappa", kappa.value, kappa.interval)
     for name, rate, what in (("TPR", tpr, "passes"), ("TNR", tnr, "fails")):
         if rate is not None:
-            yield _rate_line(name, rate.value, rate.interval, f"of the {what} of people, n = {_number(rate.n)}")
+            yield _figure_line(name, rate.value, rate.interval, f"of the {what} of people, n = {_number(rate.n)}")
     if passed is not None:
-        yield _rate_line("passed", passed.value, passed.interval, f"by the scorer, n = {_number(passed.n)}")
+        yield _figure_line("passed", passed.value, passed.interval, f"by the scorer, n = {_number(passed.n)}")
     if found.corrected is not None:
-        yield _rate_line("corrected", found.corrected.value, found.corrected.interval, "passed without its errors")
+        yield _figure_line("corrected", found.corrected.value, found.corrected.interval, "passed without its errors")
     else:
         yield f"cannot be corrected: {found.why_not}"
 
 
-def _rate_line(name: str, value: float, interval: Interval | None, note: str = "") -> str:
+def _figure_line(name: str, value: float, interval: Interval | None, note: str = "") -> str:
     ends = "-" if interval is None else f"[{interval[0]:.3f}, {interval[1]:.3f}]"
     return f"{name:<9}  {value:6.3f}  {ends:<14}  {note}".rstrip()
 

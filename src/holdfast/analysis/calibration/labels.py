@@ -29,7 +29,7 @@ class Label(NamedTuple):
 
     passed: bool
     place: str
-    """The line of the file, as people are told."""
+    """Its line in the file, in words."""
 
 
 class Labels(NamedTuple):
@@ -68,7 +68,7 @@ def read_labels(path: Path, fold: RunFold, place: str) -> Labels:
     """
     rows, unlabelled = [], 0
     for place_in_file, row in _placed_rows(path):
-        parsed = _parsed_row(row, place_in_file, path.name)
+        parsed = _label_row(row, place_in_file, path.name)
         unlabelled += parsed is None
         rows += [] if parsed is None else [parsed]
     if not rows:
@@ -93,7 +93,7 @@ def _placed_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         raise UsageError(f"--labels {path}: {error.strerror or error}.") from None
 
 
-def _parsed_row(row: Mapping[str, Any], place: str, name: str) -> _Row | None:
+def _label_row(row: Mapping[str, Any], place: str, name: str) -> _Row | None:
     """A row; None where it has no label yet."""
     if "label" not in row:
         raise _fault(name, place, "has no label", hint=suggest_or_list("label", set(row)))
@@ -103,21 +103,21 @@ def _parsed_row(row: Mapping[str, Any], place: str, name: str) -> _Row | None:
     word = str(label).strip().lower()
     if not isinstance(label, str | bool | int | float) or word not in _PASS | _FAIL:
         raise _fault(name, place, f"has the label {label!r}, which is neither a pass nor a fail", hint=_HOW)
-    return _Row(place, _reference(row, place, name), _text_in(row, "scorer", place, name), word in _PASS)
+    return _Row(place, _reference(row, place, name), _column_text(row, "scorer", place, name), word in _PASS)
 
 
 def _reference(row: Mapping[str, Any], place: str, name: str) -> str:
     """The text that names the trial."""
-    if trial := _text_in(row, "trial", place, name):
+    if trial := _column_text(row, "trial", place, name):
         return trial
-    sample, epoch = _text_in(row, "sample", place, name), _text_in(row, "epoch", place, name)
+    sample, epoch = _column_text(row, "sample", place, name), _column_text(row, "epoch", place, name)
     if not sample:
         raise _fault(name, place, "names no trial", hint=_ROW)
-    parts = [_text_in(row, "task", place, name), _text_in(row, "model", place, name), sample]
+    parts = [_column_text(row, "task", place, name), _column_text(row, "model", place, name), sample]
     return "/".join(filter(None, parts)) + (f"#{epoch}" if epoch else "")
 
 
-def _text_in(row: Mapping[str, Any], column: str, place: str, name: str) -> str:
+def _column_text(row: Mapping[str, Any], column: str, place: str, name: str) -> str:
     value = row.get(column)
     if value is None:
         return ""
