@@ -3,7 +3,8 @@
 # make bench  our figures compared with the floor, as ratios
 # make soak   the long campaigns
 # make interop  our strategies compared with Mellea's own, in .venv-mellea; our statistics compared with those of
-#               Inspect, statsmodels and scipy, in .venv-inspect
+#               Inspect, statsmodels and scipy, in .venv-inspect; what our providers send and read compared with the
+#               official clients, in .venv-sdks
 # Each target installs what it needs into .venv; it needs Python 3.11+, pip and make.
 
 PYTHON ?= python3
@@ -13,6 +14,7 @@ STAMP  := $(VENV)/.installed
 MODEL  := $(VENV)/.model
 MELLEA := .venv-mellea
 INSPECT := .venv-inspect
+SDKS    := .venv-sdks
 CORE   := $(wildcard $(addprefix tests/,journal storage run crash gate repair remote))
 
 .PHONY: test lint types imports core rest demo bench soak interop fix tools clean
@@ -78,13 +80,20 @@ $(INSPECT)/.installed: pyproject.toml
 	$(INSPECT)/bin/python -m pip install --quiet --disable-pip-version-check -e . inspect-ai==0.3.285 scipy statsmodels
 	touch $@
 
-interop: $(MELLEA)/.installed $(INSPECT)/.installed
+# The official clients of OpenAI and Anthropic say what a request is, and what a response holds.
+$(SDKS)/.installed: pyproject.toml
+	test -x $(SDKS)/bin/python || $(PYTHON) -m venv $(SDKS)
+	$(SDKS)/bin/python -m pip install --quiet --disable-pip-version-check -e . openai==3.51.0 anthropic==2.9.0
+	touch $@
+
+interop: $(MELLEA)/.installed $(INSPECT)/.installed $(SDKS)/.installed
 	$(MELLEA)/bin/python interop_tests/mellea
 	$(INSPECT)/bin/python interop_tests/statistics
+	$(SDKS)/bin/python interop_tests/providers
 
 fix: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(MELLEA) $(INSPECT) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(MELLEA) $(INSPECT) $(SDKS) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

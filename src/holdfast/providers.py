@@ -1,4 +1,4 @@
-"""What the author of a model provider needs; `docs/api.md` says how to write one.
+"""What the author of a model provider needs; `docs/providers.md` says how to write one.
 
 A package offers a provider through an entry point in the group `holdfast.providers`, which names its opener.
 """

@@ -1,4 +1,4 @@
-"""A plug-in package that is written from docs/api.md alone, outside the tree, installs and works."""
+"""A plug-in package that is written from the documentation alone, outside the tree, installs and works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 from program import until
 
-PAGE = (Path(__file__).parents[2] / "docs" / "api.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "".join((DOCS / name).read_text(encoding="utf-8") for name in ("providers.md", "api.md"))
 KEY = "key-0123456789-abcdef"
 
 
@@ -74,6 +75,7 @@ def test_the_page_prints_a_whole_package():
         "src/holdfast_shout/provider.py",
         "src/holdfast_shout/scorers.py",
         "task.py",
+        "test_provider.py",
         "eval.yaml",
     }
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.util
+import json
 import os
 import signal
 import subprocess
@@ -69,6 +70,25 @@ def test_a_local_model_answers_and_repeats_itself():
     assert replies[0].model == "smollm2"
     assert replies[0].usage.output_tokens == 6
     assert {reply.usage.cached_input_tokens for reply in replies} == {0}
+
+
+@with_weights
+def test_a_local_model_keeps_to_a_schema():
+    """The reply is JSON that fits, whatever so small a model would have said."""
+    schema = {
+        "type": "object",
+        "properties": {"verdict": {"enum": ["yes", "no"]}},
+        "required": ["verdict"],
+        "additionalProperties": False,
+    }
+
+    async def go():
+        async with opened(SPEC) as provider:
+            assert provider.takes_response_schema
+            plain = asking("Tell me a story.", max_tokens=30)
+            return await provider.send(Request(plain.messages, plain.generation, schema))
+
+    assert json.loads(asyncio.run(go()).text)["verdict"] in {"yes", "no"}
 
 
 @with_weights

@@ -7,7 +7,7 @@ import pytest
 from chat_server import answering, ask, ask_once, chat_server, completion
 
 from holdfast.models import Blocked, ModelError, RateLimited, Rejected, Unavailable, Usage
-from holdfast.models.openai.error_responses import retry_after
+from holdfast.models.http.error_responses import retry_after
 
 SAID = {"error": {"message": "The model `tiny` does not exist", "type": "invalid_request_error", "code": None}}
 

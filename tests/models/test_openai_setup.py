@@ -7,7 +7,7 @@ from chat_server import QUESTION, answering, ask_once, chat_server, completion
 
 from holdfast.errors import ConfigurationError
 from holdfast.models import Request, open_provider
-from holdfast.models.openai.endpoint import OpenAIOptions, resolve_endpoint
+from holdfast.models.openai.endpoint import OpenAIOptions, resolve_chat
 from holdfast.models.openai.presets import PRESETS
 from holdfast.spec import Generation, ModelSpec, Timeouts
 
@@ -16,7 +16,12 @@ KEY = "sk-test-0123456789abcdef"
 
 def endpoint(provider: str, environment: dict[str, str] | None = None, **fields):
     spec = ModelSpec(provider=provider, model="tiny", **fields)
-    return resolve_endpoint(spec, PRESETS[provider], OpenAIOptions(), environment or {})
+    return resolve_chat(spec, PRESETS[provider], OpenAIOptions(), environment or {})[0]
+
+
+def token_field(provider: str, environment: dict[str, str], **fields) -> str:
+    spec = ModelSpec(provider=provider, model="tiny", **fields)
+    return resolve_chat(spec, PRESETS[provider], OpenAIOptions(), environment)[1].max_tokens_field
 
 
 def test_the_key_is_read_from_the_variable_that_is_named(monkeypatch):
@@ -100,7 +105,7 @@ def test_azure_has_its_own_header_and_address():
     found = endpoint("azure", environment)
     assert found.url == "https://me.openai.azure.com/openai/v1/chat/completions"
     assert found.headers == {"api-key": KEY}
-    assert found.max_tokens_field == "max_completion_tokens"
+    assert token_field("azure", environment) == "max_completion_tokens"
     with pytest.raises(ConfigurationError, match=r"azure/tiny has no base_url.*RESOURCE"):
         endpoint("azure", {"AZURE_OPENAI_API_KEY": KEY})
 
@@ -109,7 +114,7 @@ def test_azure_takes_a_dated_api():
     """A deployment's address and the version of the API are put together."""
     spec = ModelSpec(provider="azure", model="tiny", base_url="https://me.openai.azure.com/openai/deployments/tiny")
     options = OpenAIOptions(api_version="2024-10-21")
-    found = resolve_endpoint(spec, PRESETS["azure"], options, {"AZURE_OPENAI_API_KEY": KEY})
+    found, _ = resolve_chat(spec, PRESETS["azure"], options, {"AZURE_OPENAI_API_KEY": KEY})
     assert found.url.endswith("/openai/deployments/tiny/chat/completions?api-version=2024-10-21")
 
 
@@ -132,8 +137,8 @@ def test_a_preset_is_opened_by_its_name():
 def test_the_limit_of_tokens_has_the_name_the_server_knows():
     """OpenAI itself takes the newer name, other servers the older one, and an option overrules both."""
     environment = {"OPENAI_API_KEY": KEY}
-    assert endpoint("openai", environment).max_tokens_field == "max_completion_tokens"
-    assert endpoint("openai", environment, base_url="http://127.0.0.1:9/v1").max_tokens_field == "max_tokens"
+    assert token_field("openai", environment) == "max_completion_tokens"
+    assert token_field("openai", environment, base_url="http://127.0.0.1:9/v1") == "max_tokens"
 
     async def go():
         async with chat_server(answering(completion())) as seen:
@@ -226,7 +231,8 @@ def test_an_unknown_option_is_refused_with_the_nearest(args, words):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("opanai", "Did you mean 'openai'"), ("zzz", "There are: azure, gemini"), ("", "There are:")]
+    ("name", "words"),
+    [("opanai", "Did you mean 'openai'"), ("zzz", "There are: anthropic, azure, gemini"), ("", "There are:")],
 )
 def test_an_unknown_provider_is_refused_with_the_nearest(name, words):
     """A mistyped provider is an error that leads to the right one."""

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.errors import ConfigurationError
 from holdfast.models import Message, Request, list_providers, open_provider
@@ -82,7 +83,7 @@ def test_a_local_server_is_ready_if_it_listens(monkeypatch):
     """A service on this machine is ready if something answers at its port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        monkeypatch.setitem(PRESETS, "vllm", type(PRESETS["vllm"])("vLLM", f"http://127.0.0.1:{port}/v1"))
+        monkeypatch.setitem(PRESETS, "vllm", replace(PRESETS["vllm"], base_url=f"http://127.0.0.1:{port}/v1"))
         assert statuses()["vllm"].ready
     assert statuses()["vllm"].needs == f"a server at 127.0.0.1:{port}, or base_url"
 

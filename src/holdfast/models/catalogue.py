@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigurationError, HoldfastError
+from holdfast.models.anthropic.service import SERVICE as ANTHROPIC
 from holdfast.models.errors import excerpt
+from holdfast.models.http.service import Service
 from holdfast.models.local.weights import find_weights, missing_installs
-from holdfast.models.openai.presets import PRESETS, Preset
+from holdfast.models.openai.presets import PRESETS
 from holdfast.models.provider import Opener, Provider, read_options
 from holdfast.models.redaction import redact
 from holdfast.spec import ModelSpec
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
 GROUP = "holdfast.providers"
 BUILT_IN = {
     **dict.fromkeys(PRESETS, "holdfast.models.openai.provider:open_preset"),
+    "anthropic": "holdfast.models.anthropic.provider:open_anthropic",
     "openai": "holdfast.models.openai.provider:open_openai",
     "local": "holdfast.models.local.provider:open_local",
     "scripted": "holdfast.models.scripted.provider:open_scripted",
 }
 _OPTIONS = {
     **dict.fromkeys((*PRESETS, "openai"), "holdfast.models.openai.endpoint:OpenAIOptions"),
+    "anthropic": "holdfast.models.anthropic.options:AnthropicOptions",
     "local": "holdfast.models.local.options:LocalOptions",
     "scripted": "holdfast.models.scripted.script:Script",
 }
@@ -133,6 +137,7 @@ def load_opener(point: "EntryPoint") -> Opener:
 
 def list_providers() -> list[ProviderStatus]:
     """Every provider by name, a broken plug-in with what is wrong with it. No provider is opened to find out."""
+    services: dict[str, Service] = {"anthropic": ANTHROPIC, **PRESETS}
     found = [
         _provider_status(
             "scripted", "", "Answers from a script, in this process; scripted/echo repeats what it is asked"
@@ -140,7 +145,10 @@ def list_providers() -> list[ProviderStatus]:
         _provider_status(
             "local", missing_installs(), "A GGUF model in a process of its own; local/smollm2 needs no download"
         ),
-        *(_provider_status(name, _needs_of_preset(preset), preset.description) for name, preset in PRESETS.items()),
+        *(
+            _provider_status(name, _needs_of_service(service), service.description)
+            for name, service in services.items()
+        ),
         *(_status_of_plug_in(name, points) for name, points in plug_ins().items()),
     ]
     return sorted(found)
@@ -150,15 +158,15 @@ def _provider_status(name: str, needs: str, description: str) -> ProviderStatus:
     return ProviderStatus(name, not needs, needs, description)
 
 
-def _needs_of_preset(preset: Preset) -> str:
+def _needs_of_service(service: Service) -> str:
     missing = [
         f"the environment variable {variable}"
-        for variable in (preset.api_key_env, preset.base_url_env)
+        for variable in (service.api_key_env, service.base_url_env)
         if variable and not os.environ.get(variable)
     ]
-    host = urlsplit(preset.base_url).hostname
-    if host == "127.0.0.1" and not _is_listening(preset.base_url):
-        missing.append(f"a server at {urlsplit(preset.base_url).netloc}, or base_url")
+    host = urlsplit(service.base_url).hostname
+    if host == "127.0.0.1" and not _is_listening(service.base_url):
+        missing.append(f"a server at {urlsplit(service.base_url).netloc}, or base_url")
     return " and ".join(missing)
 
 

@@ -13,7 +13,7 @@ from holdfast.models.message import Reply
 
 _SPELLINGS = {
     "stop": ("eos", "eos_token", "end_turn", "stop_sequence", "complete", "completed"),
-    "length": ("max_tokens", "max_length", "model_length"),
+    "length": ("max_tokens", "max_length", "model_length", "model_context_window_exceeded"),
     "tool_calls": ("tool_use", "tool_call"),
     "content_filter": ("safety", "sensitive", "blocklist", "prohibited_content", "error_toxic"),
     "error": ("server_error", "internal_error", "internal_server_error", "failed", "failure"),

@@ -53,7 +53,7 @@ def provider_lines() -> list[str]:
     lines = ["## Providers", "", _ABOUT_PROVIDERS, "", "### OpenAI and compatible services", ""]
     lines += [*markdown_table(_SERVICES, services), "", "All of them take these `args`:", ""]
     lines += [*_arguments(OPTIONS["openai"]), ""]
-    for name in ("local", "scripted"):
+    for name in ("anthropic", "local", "scripted"):
         lines += [f"### Provider `{name}`", "", *_about(OPTIONS[name])]
     for title, part in SCRIPT_PARTS.items():
         lines += [f"#### {title}", "", *_about(part)]

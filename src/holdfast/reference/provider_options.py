@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.models.anthropic.options import AnthropicOptions
 from holdfast.models.local.options import LocalOptions
 from holdfast.models.openai.endpoint import OpenAIOptions
 from holdfast.models.openai.presets import PRESETS
@@ -19,6 +20,7 @@ from holdfast.models.scripted.script import (
 
 OPTIONS: dict[str, type[msgspec.Struct]] = {
     **dict.fromkeys(PRESETS, OpenAIOptions),
+    "anthropic": AnthropicOptions,
     "local": LocalOptions,
     "scripted": Script,
 }

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from holdfast.errors import UsageError
 from holdfast.models.errors import Exchanged, Unavailable
+from holdfast.models.http.endpoint import Endpoint
 from holdfast.models.local.options import LocalOptions
 from holdfast.models.local.server_process import LlamaProcess
 from holdfast.models.local.weights import check_engine, find_weights
 from holdfast.models.local.weights_digest import FileSignature
 from holdfast.models.message import Reply, Request
-from holdfast.models.openai.endpoint import Endpoint
 from holdfast.models.openai.provider import OpenAIProvider
 from holdfast.models.provider import read_options
 from holdfast.spec import ModelSpec
@@ -143,6 +143,7 @@ class LocalProvider:
             connect_seconds=timeouts.connect or CONNECT_SECONDS,
             read_seconds=timeouts.read or READ_SECONDS,
             total_seconds=timeouts.total or TOTAL_SECONDS,
+            route="/chat/completions",
         )
 
     def _crash(self, process: LlamaProcess, how: str) -> Unavailable:

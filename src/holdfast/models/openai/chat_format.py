@@ -14,10 +14,12 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.models.errors import ModelError
 from holdfast.models.finish_reasons import USUAL_REASONS, finish_error, usual_spelling
+from holdfast.models.http.error_responses import from_error_field, is_complaint, unreadable, without_reply
+from holdfast.models.http.json_body import is_nested_too_deeply
 from holdfast.models.message import Reply, Request, encodable
-from holdfast.models.openai.chat_messages import chat_messages, is_nested_too_deeply, read_chat_message
+from holdfast.models.openai.chat_messages import chat_messages, read_chat_message
 from holdfast.models.openai.chat_usage import as_usage
-from holdfast.models.openai.error_responses import from_error_field, is_complaint, unreadable, without_choices
+from holdfast.models.openai.endpoint import Dialect
 from holdfast.models.openai.reply_body import ChatChoice, ChatCompletion, ReadBody, read_body
 from holdfast.models.redaction import redact, redact_json
 from holdfast.spec import Generation
@@ -30,12 +32,9 @@ _ENCODER = msgspec.json.Encoder()
 class RequestEncoder:
     """Encodes requests to one model; the part before the messages is fixed, the part after them is kept."""
 
-    def __init__(
-        self, model: str, max_tokens_field: str, reasoning_field: str | None = None, *, takes_schema: bool = True
-    ) -> None:
+    def __init__(self, model: str, dialect: Dialect) -> None:
         self._head = b'{"model":' + _ENCODER.encode(model) + b',"messages":'
-        self._max_tokens_field, self._reasoning_field = max_tokens_field, reasoning_field
-        self._takes_schema = takes_schema
+        self._dialect = dialect
         self._generation: Generation | None = None
         self._tail = b""
 
@@ -45,7 +44,7 @@ class RequestEncoder:
             self._tail = self._encode_tail(request.generation)
             self._generation = request.generation
         format_ = self._encode_format(request)
-        messages = chat_messages(request.messages, self._reasoning_field)
+        messages = chat_messages(request.messages, self._dialect.reasoning_field)
         try:
             encoded = _ENCODER.encode(messages)
         except UnicodeEncodeError:
@@ -55,7 +54,7 @@ class RequestEncoder:
     def _encode_format(self, request: Request) -> bytes:
         """The member of the body that holds the reply to a schema; empty where none is asked for."""
         schema = request.response_schema
-        if schema is None or not self._takes_schema:
+        if schema is None or not self._dialect.takes_response_schema:
             return b""
         if _FORMAT in request.generation.extra_body:
             raise ConfigurationError(
@@ -75,7 +74,7 @@ class RequestEncoder:
                     hint="Remove it; one whole reply is asked for per request.",
                 )
         if "max_tokens" in fields:
-            fields[self._max_tokens_field] = fields.pop("max_tokens")
+            fields[self._dialect.max_tokens_field] = fields.pop("max_tokens")
         members = {name: value for name, value in fields.items() if value is not None} | extra
         encoded = _ENCODER.encode(encodable(members))
         return b"," + encoded[1:-1] if members else b""
@@ -93,7 +92,7 @@ def decode_reply(name: str, status: int, body: bytes, charset: str = "") -> Repl
         if error and is_complaint(error):
             raise _with_usage(from_error_field(name, error), answer)
     if choice is None:
-        raise without_choices(name, status, body, charset)
+        raise without_reply(name, status, body, charset, "choices")
     message = _checked_message(name, status, body, choice)
     reply = _as_reply(read, choice, message)
     if reply.finish not in USUAL_REASONS and (failure := finish_error(name, reply, status)) is not None:

@@ -12,10 +12,9 @@ from typing import Any
 import msgspec
 
 from holdfast.models.content import Content, ImagePart, Part, RawPart, TextPart, ToolCall, refusal_in, thought_in
+from holdfast.models.http.json_body import text_of
 from holdfast.models.message import Message
 
-MOST_LEVELS = 100
-"""How deeply a reply may be nested: whatever reads its record later has to get to the bottom of it too."""
 _READ = frozenset({"role", "content", "tool_calls", "function_call", "audio", "images"})
 _TEXTS = frozenset({"reasoning_content", "reasoning", "refusal"})
 
@@ -125,28 +124,5 @@ def _read_call(value: Any) -> ToolCall:
     inner = members.get("function") or members.get("custom") or members
     function = inner if isinstance(inner, dict) else {}
     arguments = function.get("arguments", function.get("input"))
-    call = ToolCall(_as_text(members.get("id")), _as_text(function.get("name")), _as_text(arguments))
+    call = ToolCall(text_of(members.get("id")), text_of(function.get("name")), text_of(arguments))
     return call if _chat_call(call) == value else msgspec.structs.replace(call, raw=value)
-
-
-def _as_text(value: Any) -> str:
-    """A text as it is, nothing for null, and anything else as JSON."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return msgspec.json.encode(value).decode()
-
-
-def is_nested_too_deeply(value: Any) -> bool:
-    """Whether there are more levels in a JSON value than a record may have."""
-    level = [value]
-    for _ in range(MOST_LEVELS):
-        level = [inner for item in level for inner in _inner_values(item)]
-        if not level:
-            return False
-    return True
-
-
-def _inner_values(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
-from holdfast.models.errors import excerpt
-from holdfast.models.message import MOST_TOKENS, Usage
+from holdfast.models.http.unreadable_usage import TokenCount, partial_usage, unknown_usage
+from holdfast.models.message import Usage
 
-TokenCount = Annotated[int, Meta(ge=0, le=MOST_TOKENS)]
-_EXCERPT = 200
 _TOTALS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
 
 
@@ -68,10 +65,8 @@ def readable_usage(value: Any) -> tuple[ChatUsage | None, str]:
             return usage, ""
     except (msgspec.ValidationError, RecursionError):
         pass
-    shown, totals = excerpt(_as_json(value), _EXCERPT), _totals_in(value)
-    if totals is None:
-        return None, f"The usage of the reply cannot be read, so its tokens are unknown: {shown}"
-    return totals, f"Parts of the usage of the reply cannot be read, and are left out: {shown}"
+    totals = _totals_in(value)
+    return (None, unknown_usage(value)) if totals is None else (totals, partial_usage(value))
 
 
 def _totals_in(value: Any) -> ChatUsage | None:
@@ -84,10 +79,3 @@ def _totals_in(value: Any) -> ChatUsage | None:
             if as_usage(totals) is not None:
                 return totals
     return None
-
-
-def _as_json(value: Any) -> str:
-    try:
-        return msgspec.json.encode(value).decode()
-    except (ValueError, TypeError, OverflowError, RecursionError):
-        return type(value).__name__

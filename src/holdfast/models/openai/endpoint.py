@@ -1,28 +1,15 @@
-"""Where a model is reached and with what: decided once, when the provider is opened.
-
-A key is read from the environment under the name the configuration gives; it appears in no message.
-A preset's key goes to the preset's own address only: with another `base_url`, `api_key_env` names the key.
-"""
+"""The options of OpenAI-compatible providers, and the endpoint that they and a preset come to."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from urllib.parse import SplitResult, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import msgspec
 
-from holdfast.errors import ConfigurationError
+from holdfast.models.http.endpoint import REPLY_BYTES, Endpoint, resolve_address, resolve_endpoint
 from holdfast.models.openai.presets import Preset
-from holdfast.models.redaction import known_secrets, read_key
 from holdfast.spec import ModelSpec
-from holdfast.spec.loading.key_detection import has_credentials, is_key_name
-from holdfast.spec.schema.model import CONNECT_SECONDS, READ_SECONDS, TOTAL_SECONDS
-
-REPLY_BYTES = 64 * 2**20
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_ROUTE = "/chat/completions"
 
 
 class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,119 +41,25 @@ class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
 
-class Endpoint(msgspec.Struct, frozen=True):
-    """A chat endpoint, ready to be called."""
+class Dialect(msgspec.Struct, frozen=True):
+    """How one server wants the chat protocol to be spoken."""
 
-    name: str
-    url: str
-    model: str
-    headers: dict[str, str]
-    connect_seconds: float
-    read_seconds: float
-    total_seconds: float
-    proxy: str | None = None
     max_tokens_field: str = "max_tokens"
     reasoning_field: str | None = None
     takes_response_schema: bool = True
-    max_reply_bytes: int = REPLY_BYTES
-    key_variable: str = ""
-    """The environment variable that the key comes from; empty where no key is sent."""
-
-    @property
-    def address(self) -> str:
-        """The address as an eval file gives it: without the route of the protocol."""
-        parts = urlsplit(self.url)
-        return parts._replace(path=parts.path.removesuffix(_ROUTE), query="").geturl()
 
 
-def resolve_endpoint(
+def resolve_chat(
     spec: ModelSpec, preset: Preset, options: OpenAIOptions, environment: Mapping[str, str] = os.environ
-) -> Endpoint:
-    """The endpoint of a model; a ConfigurationError names what is missing and how to supply it."""
-    name = f"{spec.provider}/{spec.model}"
-    base_url = (spec.base_url or environment.get(preset.base_url_env) or preset.base_url).rstrip("/")
-    url = _chat_url(name, base_url, preset, options.api_version)
-    at_home = not preset.base_url or base_url == preset.base_url
-    key_variable = spec.api_key_env or (preset.api_key_env if at_home else "")
-    return Endpoint(
-        name=name,
-        url=url,
-        model=spec.model,
-        headers={**_key_header(name, key_variable, preset, environment), **_own_headers(name, spec.headers)},
-        connect_seconds=spec.timeouts.connect or CONNECT_SECONDS,
-        read_seconds=spec.timeouts.read or READ_SECONDS,
-        total_seconds=spec.timeouts.total or TOTAL_SECONDS,
-        proxy=_proxy_address(name, spec.proxy, url),
-        max_tokens_field=options.max_tokens_field or (preset.max_tokens_field if at_home else "max_tokens"),
+) -> tuple[Endpoint, Dialect]:
+    """The endpoint of a model and its dialect; a ConfigurationError names what is missing and how to supply it."""
+    query = f"api-version={options.api_version}" if options.api_version else ""
+    address = resolve_address(spec, preset, query, environment)
+    endpoint = resolve_endpoint(spec, preset, address, options.max_reply_bytes, environment)
+    usual_field = preset.max_tokens_field if address.is_home else "max_tokens"
+    dialect = Dialect(
+        max_tokens_field=options.max_tokens_field or usual_field,
         reasoning_field=options.reasoning_field,
         takes_response_schema=options.takes_response_schema,
-        max_reply_bytes=options.max_reply_bytes,
-        key_variable=key_variable,
     )
-
-
-def _chat_url(name: str, base_url: str, preset: Preset, api_version: str | None) -> str:
-    if not base_url:
-        raise ConfigurationError(f"{name} has no base_url.", hint=f"Set it, for example to {preset.base_url_example}.")
-    parts = _split_url(base_url)
-    if parts is None:
-        raise ConfigurationError(
-            f"{name}: base_url is not an http or https address.", hint="Write it in full, as in https://host/v1."
-        )
-    if has_credentials(base_url):
-        raise ConfigurationError(
-            f"{name}: base_url holds a key or password.",
-            hint="Put the key in a variable; name it in api_key_env.",
-        )
-    path = parts.path.rstrip("/") or preset.base_path
-    path = path if path.endswith(_ROUTE) else path + _ROUTE
-    query = f"api-version={api_version}" if api_version else parts.query
-    return parts._replace(path=path, query=query, fragment="").geturl()
-
-
-def _split_url(url: str) -> SplitResult | None:
-    try:
-        parts = urlsplit(url)
-        host = (parts.hostname or "").encode("idna")
-        usable = parts.scheme in {"http", "https"} and bool(host) and parts.port != 0
-    except ValueError:
-        return None
-    return parts if usable else None
-
-
-def _key_header(name: str, variable: str, preset: Preset, environment: Mapping[str, str]) -> dict[str, str]:
-    if not variable:
-        return {}
-    key = read_key(name, variable, environment)
-    return {preset.key_header: f"Bearer {key}" if preset.key_header == "Authorization" else key}
-
-
-def _own_headers(name: str, headers: Mapping[str, str]) -> Mapping[str, str]:
-    for header, value in headers.items():
-        if is_key_name(header) or header.lower() == "cookie":
-            raise ConfigurationError(
-                f"{name}: the header {header} would hold a key in plain sight.",
-                hint="Put the key in a variable; name it in api_key_env.",
-            )
-        if not (header + value).isprintable() or not header.isascii():
-            raise ConfigurationError(f"{name}: no HTTP header can carry what is given for {header!r}.")
-    return headers
-
-
-def _proxy_address(name: str, proxy: str | None, url: str) -> str | None:
-    if proxy is not None:
-        if _split_url(proxy) is None:
-            raise ConfigurationError(f"{name}: proxy is not an http or https address.", hint="Write it in full.")
-        if has_credentials(proxy):
-            raise ConfigurationError(
-                f"{name}: proxy holds a key or password.",
-                hint="Set HTTPS_PROXY in the environment instead.",
-            )
-        return proxy
-    target = urlsplit(url)
-    host = target.hostname or ""
-    found = getproxies().get(target.scheme)
-    if found is None or host in _LOOPBACK or proxy_bypass(host):
-        return None
-    known_secrets.remember("proxy password", urlsplit(found).password or "")
-    return found
+    return endpoint, dialect

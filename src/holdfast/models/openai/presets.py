@@ -3,33 +3,26 @@
 A preset is data; `open_preset` in `provider.py` makes a provider of it. Anything a model states itself comes first.
 """
 
-import msgspec
+from holdfast.models.http.service import Service
 
 
-class Preset(msgspec.Struct, frozen=True):
+class Preset(Service, frozen=True, kw_only=True):
     """What a named service needs beyond the plain protocol."""
 
-    description: str
-    base_url: str = ""
-    api_key_env: str = ""
-    base_url_env: str = ""
-    base_url_example: str = ""
-    base_path: str = ""
-    """Added to a base_url that ends after its host."""
-    key_header: str = "Authorization"
+    route: str = "/chat/completions"
     max_tokens_field: str = "max_tokens"
 
 
 PRESETS = {
     "openai": Preset(
-        "OpenAI, and with base_url any server that speaks its chat protocol",
+        description="OpenAI, and with base_url any server that speaks its chat protocol",
         base_url="https://api.openai.com/v1",
         api_key_env="OPENAI_API_KEY",
         # The newer models there refuse the older name; the older ones take both.
         max_tokens_field="max_completion_tokens",
     ),
     "azure": Preset(
-        "Azure OpenAI; the model is the name of the deployment",
+        description="Azure OpenAI; the model is the name of the deployment",
         api_key_env="AZURE_OPENAI_API_KEY",
         base_url_env="AZURE_OPENAI_ENDPOINT",
         base_url_example="https://RESOURCE.openai.azure.com/openai/v1",
@@ -38,13 +31,17 @@ PRESETS = {
         max_tokens_field="max_completion_tokens",
     ),
     "gemini": Preset(
-        "Google Gemini through its OpenAI-compatible address",
+        description="Google Gemini through its OpenAI-compatible address",
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         api_key_env="GEMINI_API_KEY",
     ),
-    "groq": Preset("Groq", base_url="https://api.groq.com/openai/v1", api_key_env="GROQ_API_KEY"),
-    "ollama": Preset("An Ollama server", base_url="http://127.0.0.1:11434/v1"),
-    "openrouter": Preset("OpenRouter", base_url="https://openrouter.ai/api/v1", api_key_env="OPENROUTER_API_KEY"),
-    "together": Preset("Together AI", base_url="https://api.together.xyz/v1", api_key_env="TOGETHER_API_KEY"),
-    "vllm": Preset("A vLLM server", base_url="http://127.0.0.1:8000/v1"),
+    "groq": Preset(description="Groq", base_url="https://api.groq.com/openai/v1", api_key_env="GROQ_API_KEY"),
+    "ollama": Preset(description="An Ollama server", base_url="http://127.0.0.1:11434/v1"),
+    "openrouter": Preset(
+        description="OpenRouter", base_url="https://openrouter.ai/api/v1", api_key_env="OPENROUTER_API_KEY"
+    ),
+    "together": Preset(
+        description="Together AI", base_url="https://api.together.xyz/v1", api_key_env="TOGETHER_API_KEY"
+    ),
+    "vllm": Preset(description="A vLLM server", base_url="http://127.0.0.1:8000/v1"),
 }

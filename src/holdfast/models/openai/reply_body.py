@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.models.message import ENCODING, UNKNOWN_USAGE, USAGE_PARTS
+from holdfast.models.content import joined_text
+from holdfast.models.http.error_responses import unreadable
+from holdfast.models.http.json_body import read_loosely
+from holdfast.models.message import UNKNOWN_USAGE, USAGE_PARTS
+from holdfast.models.openai.chat_messages import read_chat_message
 from holdfast.models.openai.chat_usage import ChatUsage, as_usage, readable_usage
-from holdfast.models.openai.error_responses import unreadable
-from holdfast.models.openai.reply_encoding import body_text, encodable_json, undecoded_bytes, undecoded_text
-
-_INTEGER_DIGITS = 300
-"""Longer integers are not read as such: to make one of text takes time that grows with the square of its length."""
 
 
 class ChatChoice(msgspec.Struct):
@@ -71,43 +70,27 @@ def _read_strictly(body: bytes) -> ChatCompletion | None:
 
 
 def _read_leniently(name: str, status: int, body: bytes, charset: str) -> ReadBody:
-    text, warnings = body_text(body, charset), dict[str, str]()
+    loose = read_loosely(name, status, body, charset)
     try:
-        data = json.loads(text, strict=False, parse_int=_integer)
-        readable = encodable_json(data)
-        undecoded = _read_encoding(text, data, warnings) if readable != data else ""
-        return ReadBody(msgspec.convert(_mended(readable, warnings), ChatCompletion), undecoded, warnings)
+        undecoded = loose.undecoded(_said_in)
+        warnings = loose.encoding_warning(undecoded)
+        return ReadBody(msgspec.convert(_mended(loose.value, warnings), ChatCompletion), undecoded, warnings)
     except msgspec.ValidationError as error:
         reason = f"JSON of an unexpected shape ({error})"
     except RecursionError:
         reason = "JSON that is nested too deeply"
-    except ValueError:
-        reason = _describe_text(text)
     raise unreadable(name, status, body, reason)
 
 
-def _describe_text(text: str) -> str:
-    if text.lstrip().startswith(("data:", "event:")):
-        return "a stream of events instead of one JSON object"
-    return "something that is not JSON, or not all of it"
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _INTEGER_DIGITS else float("inf")
-
-
-def _read_encoding(text: str, data: Any, warnings: dict[str, str]) -> str:
-    """The bytes of the reply's text in base64 if they are not all text; what was replaced is a warning."""
-    count = undecoded_bytes(text)
-    if not count:
-        warnings[ENCODING] = "The answer has half of a character (a lone surrogate), replaced by U+FFFD."
-        return ""
+def _said_in(data: Any) -> str:
+    """What the reply in a body says, as far as that can be found."""
     choices = data.get("choices") if isinstance(data, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
-    undecoded = undecoded_text(choice.get("message")) if isinstance(choice, dict) else ""
-    where = "the reply is not scored" if undecoded else "none of them in its text"
-    warnings[ENCODING] = f"{count} bytes of the answer are not valid UTF-8; {where}."
-    return undecoded
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str | list | None):
+        return ""
+    read = read_chat_message(message)
+    return joined_text(read.content) or read.refusal
 
 
 def _mended(data: Any, warnings: dict[str, str]) -> Any:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from holdfast.models.errors import ModelError, Rejected, Unavailable, excerpt
-from holdfast.models.openai.endpoint import Endpoint
+from holdfast.models.http.endpoint import Endpoint
 
 
 def from_transport(endpoint: Endpoint, error: aiohttp.ClientError | OSError) -> ModelError:

@@ -21,6 +21,8 @@ _CODES = frozenset(
         "billing_error",
         "payment_required",
         "credit_limit",
+        "credit_balance_exhausted",
+        "enforced_spend_limit_reached",
         "credits_exhausted",
         "out_of_credit",
         "out_of_credits",
@@ -36,7 +38,8 @@ _WORDS = re.compile(
     r"|(?:insufficient|not enough|no|no more|no remaining|used (?:up )?all(?: of)?(?: your| available)*)"
     r" (?:account |api |prepaid )?(?:credits?|balance|funds)\b"
     r"|(?:credits?|balance|funds) (?:is|are|has been|have been) (?:insufficient|exhausted|depleted|used up|too low)"
-    r"|exceeded your monthly included credits|monthly spending limit|in arrears|余额不足|欠费",
+    r"|exceeded your monthly included credits|monthly spending limit|in arrears|余额不足|欠费"
+    r"|reached your specified (?:\w+ )?api usage limits?",
     re.IGNORECASE,
 )
 _REFILLS = re.compile(r"\bper (?:second|minute|hour|day)\b|/(?:s|min|h)\b|try again in\b", re.IGNORECASE)

@@ -11,10 +11,7 @@ import json
 import re
 from typing import Any
 
-from holdfast.models.content import joined_text
 from holdfast.models.message import encodable
-from holdfast.models.openai.chat_messages import read_chat_message
-from holdfast.models.redaction import redact_json
 
 _UNDECODED_BYTE = re.compile("[\udc80-\udcff]")
 _OTHER_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
@@ -64,12 +61,8 @@ def undecoded_bytes(text: str) -> int:
     return len(_UNDECODED_BYTE.findall(text))
 
 
-def undecoded_text(message: Any) -> str:
-    """The bytes of what a message says, in base64, if some of them are not text; keys that are known are left out."""
-    if not isinstance(message, dict) or not isinstance(message.get("content"), str | list | None):
-        return ""
-    read = read_chat_message(redact_json(message))
-    said = joined_text(read.content) or read.refusal
+def undecoded_text(said: str) -> str:
+    """The bytes of what a reply says, in base64, if some of them are not text."""
     if not _UNDECODED_BYTE.search(said):
         return ""
     raw = _OTHER_SURROGATE.sub(_REPLACEMENT, said).encode("utf-8", "surrogateescape")

@@ -16,16 +16,13 @@ from typing import Any
 import msgspec
 
 from holdfast.models.errors import THIS_MODEL, Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
-from holdfast.models.openai.endpoint import Endpoint
-from holdfast.models.openai.no_credit import is_credit_code, is_out_of_credit
-from holdfast.models.openai.reply_encoding import as_utf_8
+from holdfast.models.http.body_text import as_utf_8
+from holdfast.models.http.endpoint import Endpoint
+from holdfast.models.http.no_credit import is_credit_code, is_out_of_credit
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation", "content_policy", "safety"})
 _WORDS = ("message", "detail", "msg", "status_msg")
 """Under which of these names an error has its words."""
-_HINTED = 500
-_TOKEN_LIMITS = re.compile(r"\bmax_(?:completion_)?tokens\b")
-_NOT_KNOWN = ("not supported", "unsupported", "unrecogni", "unknown", "not permitted", "unexpected")
 _KEY_REFUSED = frozenset({401, 403})
 _NO_SUCH_PLACE = frozenset({404, 405})
 _ADDRESS = f"{THIS_MODEL}.base_url=URL"
@@ -42,8 +39,22 @@ class Complaint(msgspec.Struct, frozen=True):
     code: str = ""
 
 
+Advise = Callable[[Complaint], str]
+"""The setting of the model, as `KEY=VALUE`, that mends what a server complains about; empty if none is known."""
+
+
+def no_advice(_complaint: Complaint) -> str:
+    """Nothing is known about what a server refuses."""
+    return ""
+
+
 def from_status(
-    endpoint: Endpoint, status: int, headers: Mapping[str, str], body: bytes, charset: str = ""
+    endpoint: Endpoint,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    charset: str = "",
+    advise: Advise = no_advice,
 ) -> ModelError:
     """The error for an answer whose status is not a success; `charset` is the encoding that its header names."""
     name, complaint = endpoint.name, read_complaint(body, charset)
@@ -62,7 +73,7 @@ def from_status(
             hint="Set base_url to the address it names.",
             setting=_ADDRESS,
         )
-    return _by_status(name, status, complaint, retry_after(headers))
+    return _by_status(name, status, complaint, retry_after(headers), advise)
 
 
 def from_error_field(name: str, error: Any) -> ModelError:
@@ -77,8 +88,11 @@ def is_complaint(error: Any) -> bool:
     return any(error.values()) if isinstance(error, dict) else bool(error)
 
 
-def without_choices(name: str, status: int, body: bytes, charset: str = "") -> ModelError:
-    """The error for an answer with a successful status and without a choice: what it says instead, if anything."""
+def without_reply(name: str, status: int, body: bytes, charset: str, missing: str) -> ModelError:
+    """The error for an answer with a successful status and without a reply: what it says instead, if anything.
+
+    `missing` names what a reply would be in.
+    """
     try:
         data = msgspec.json.decode(as_utf_8(body, charset))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -86,7 +100,7 @@ def without_choices(name: str, status: int, body: bytes, charset: str = "") -> M
     complaint = _complaint_in(data) if isinstance(data, dict) else Complaint("")
     if complaint.words:
         return _from_complaint(name, complaint)
-    return unreadable(name, status, body, "JSON that holds no choices")
+    return unreadable(name, status, body, f"JSON that holds no {missing}")
 
 
 def _from_complaint(name: str, complaint: Complaint) -> ModelError:
@@ -151,7 +165,9 @@ def retry_after(headers: Mapping[str, str], now: Callable[[], float] = time.time
     return max(0.0, until - (sent if sent is not None else now()))
 
 
-def _by_status(name: str, status: int, complaint: Complaint, wait: float | None) -> ModelError:
+def _by_status(
+    name: str, status: int, complaint: Complaint, wait: float | None, advise: Advise = no_advice
+) -> ModelError:
     said = f"{name} answered {_phrase(status)}: {_quoted(complaint)}."
     detail = complaint.words
     if status == http.HTTPStatus.TOO_MANY_REQUESTS:
@@ -160,8 +176,8 @@ def _by_status(name: str, status: int, complaint: Complaint, wait: float | None)
         return Unavailable(said, status=status, detail=detail, retry_after=wait)
     if complaint.code in _POLICY_CODES:
         return Blocked(said, status=status, detail=detail)
-    key, field = f"{THIS_MODEL}.args.max_tokens_field", _max_tokens_field(complaint)
-    hint, setting = (f"Set {key}: {field}.", f"{key}={field}") if field else ("", "")
+    setting = advise(complaint)
+    hint = f"Set {setting.replace('=', ': ', 1)}." if setting else ""
     return Rejected(said, status=status, detail=detail, hint=hint, setting=setting)
 
 
@@ -197,15 +213,6 @@ def _key_refused(name: str, status: int, complaint: Complaint, variable: str) ->
     return Rejected(said, status=status, detail=complaint.words, hint=hint, setting=setting)
 
 
-def _max_tokens_field(complaint: Complaint) -> str:
-    """The other name of the limit on a reply's tokens, where the server does not know the one that was sent."""
-    words = complaint.words[:_HINTED].lower()
-    found = _TOKEN_LIMITS.search(words)
-    if found is None or not any(refused in words for refused in _NOT_KNOWN):
-        return ""
-    return "max_tokens" if found[0] == "max_completion_tokens" else "max_completion_tokens"
-
-
 def _complaint_in(data: Any) -> Complaint:
     if isinstance(data, list) and data:
         data = data[0]
@@ -224,7 +231,9 @@ def _complaint_in(data: Any) -> Complaint:
 
 def _error_code(error: dict[str, Any]) -> str:
     candidates = [error.get("code"), error.get("type")]
-    inner, metadata = error.get("innererror"), error.get("metadata")
+    inner, metadata, details = error.get("innererror"), error.get("metadata"), error.get("details")
+    if isinstance(details, dict):
+        candidates.append(details.get("error_code"))
     if isinstance(inner, dict) and inner.get("code") == "ResponsibleAIPolicyViolation":
         return "content_filter"
     if isinstance(metadata, dict) and "flagged_input" in metadata:
