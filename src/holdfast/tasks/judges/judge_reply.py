@@ -15,7 +15,7 @@ from holdfast.tasks.trial_interface import ScoreScope
 CALLS = 2
 """The most calls that one verdict takes."""
 KEPT_CHARACTERS = 10_000
-"""The first characters of a reply that is not a verdict, which are kept in the score; all of it is in the judge's call on record."""
+"""How much of a reply that is not a verdict is kept in the score; all of it is on record with the judge's call."""
 _REPEATED_CHARACTERS = 4000
 
 
