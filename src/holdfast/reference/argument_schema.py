@@ -32,6 +32,7 @@ _PROPERTIES: dict[str, dict[str, JsonSchema]] = {
 """What a struct checks of single values beyond their types."""
 _RULES: dict[str, JsonSchema] = {
     "ErrorRule": exactly_one(ERROR_KINDS),
+    "ModelGraded": exactly_one(("model", "models")),
     "LengthRequirement": alternatives(
         [{"required": [name], "properties": {name: {"type": "integer"}}} for name in ("min", "max")]
     ),

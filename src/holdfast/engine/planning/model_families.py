@@ -1,6 +1,6 @@
 """Judges of the same family as the model under test: models tend to prefer answers that read like their own.
 
-A family is told by names alone: the letters that a model's name begins with (`gpt` of gpt-4o-mini, `llama` of
+A family is recognised by names alone: the letters that a model's name begins with (`gpt` of gpt-4o-mini, `llama` of
 Llama-3.1-8B), or the vendor before it (`anthropic/…`). It is a hint for people, so it may be wrong in either direction.
 """
 

@@ -55,7 +55,7 @@ MEAN_OF_JUDGES, MAJORITY_OF_JUDGES = "mean", "majority"
 
 
 class PanelEntry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A scorer with judges. What they come to is never recorded: it is computed whenever the scores are read."""
+    """A scorer with judges. Their combined score is never recorded: it is computed whenever the scores are read."""
 
     slots: list[str]
     """One for each judge, of those in `scorers` of the plan."""

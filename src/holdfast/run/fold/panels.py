@@ -1,4 +1,4 @@
-"""What the judges of a panel come to: computed whenever scores are read, and never recorded.
+"""The combined score of the judges of a panel: computed whenever scores are read, and never recorded.
 
 The mean is that of the valid scores. A majority is one of the whole panel: a judge who gave no score stays in the
 denominator, and a tie is not broken.
@@ -28,7 +28,7 @@ class PanelResult(NamedTuple):
 
 
 def panel_result(panel: PanelEntry, scores: Scores) -> PanelResult | None:
-    """What the judges of a panel come to; None as long as not all of their slots are filled."""
+    """The combined score of a panel; None as long as not all of their slots are filled."""
     if not all(slot in scores for slot in panel.slots):
         return None
     valid = [value for slot in panel.slots if (value := scores[slot]) is not None]

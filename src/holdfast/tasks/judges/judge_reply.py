@@ -1,4 +1,4 @@
-"""One verdict of a judge: a request, its reply and, where that is no verdict, one repair request."""
+"""One verdict of a judge: a request, its reply and, if that is not a verdict, one repair request."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from holdfast.tasks.scorers.regex import compiled_pattern
 from holdfast.tasks.trial_interface import ScoreScope
 
 CALLS = 2
-"""At most so many are made for one verdict."""
+"""The most calls that one verdict takes."""
 KEPT_CHARACTERS = 10_000
-"""So much of a reply that is no verdict is kept in the score; all of it is in the judge's call on record."""
+"""How much of a reply that is not a verdict is kept in the score; all of it is on record with the judge's call."""
 _REPEATED_CHARACTERS = 4000
 
 

@@ -1,7 +1,7 @@
 """`model_graded`: one or several models of the eval grade an answer.
 
 It is a panel, also with one judge: a task has a slot for each judge, which is asked, recorded and retried by itself.
-What the judges come to together is computed when scores are read, so a judge can be added to a run later.
+Their combined score is computed when scores are read, so a judge can be added to a run later.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ModelGraded(BuiltIn, frozen=True, kw_only=True):
     """Several judges instead of one: each grades every answer by itself. Example: `[judge, other]`"""
 
     combine: Literal["mean", "majority"] = "mean"
-    """What several judges come to: the mean of their valid scores, or 1 or 0 by strict majority of all judges.
+    """How several judges are combined: the mean of their valid scores, or 1 or 0 by strict majority of all judges.
     Example: `majority`
     """
 

@@ -1,7 +1,7 @@
-"""What a judge says of an answer, and how it is told to say it.
+"""What a judge says of an answer, and how it is asked to say it.
 
-A verdict is JSON, alone or in one fenced block, and is never guessed from prose: a text in which nothing or something
-else stands is no verdict. Only with a pattern of the user's own is a text searched.
+A verdict is JSON, alone or in one fenced block, and is never guessed from prose: any other text is not a
+verdict. Only with a pattern of the user's own is a text searched.
 """
 
 from __future__ import annotations
