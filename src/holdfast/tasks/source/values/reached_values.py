@@ -48,9 +48,7 @@ from holdfast.tasks.source.values.installed_packages import (
     spec_origin,
 )
 from holdfast.tasks.source.values.running_source import SourceText, module_source, running_definition
-from holdfast.tasks.source.values.value_spelling import (
-    TakenNode,
-    ValueSpelling,
+from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,
     type_label,
@@ -58,6 +56,7 @@ from holdfast.tasks.source.values.value_spelling import (
     type_mro,
     type_qualname,
 )
+from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling
 
 _CLASS_INTERNALS = frozenset(
     {"_abc_impl", "_member_names_", "_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_"}
@@ -68,7 +67,7 @@ _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir
 """Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""
 _CLASS_DUNDERS = frozenset(
     {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__", "__slots__"}
-    | {"__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__", "__match_args__"}
+    | {"__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__"}
     | {"__parameters__", "__orig_bases__", "__abstractmethods__", "__dataclass_fields__", "__dataclass_params__"}
     | {"__hash__", "__type_params__", "__struct_config__", "__struct_encode_fields__", "__signature__", "__total__"}
     | {"__required_keys__", "__optional_keys__", "__readonly_keys__", "__mutable_keys__", "__protocol_attrs__"}
@@ -76,10 +75,15 @@ _CLASS_DUNDERS = frozenset(
     | {"__attrs_props__", "__class_vars__", "__private_attributes__", "__fields__"}
 )
 """What Python and the makers of classes keep in a class: it follows from the rest, or changes nothing."""
+_DATACLASS_OPTIONS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
+_FIELD_PARTS = ("init", "kw_only", "repr", "compare", "hash")
 _MODULE_DUNDERS = frozenset(
     {"__name__", "__file__", "__spec__", "__loader__", "__package__", "__path__", "__cached__", "__builtins__"}
     | {"__annotations__", "__holdfast_source__"}
 )
+
+_MODULE_HOOKS = frozenset({"__getattr__", "__dir__"})
+"""What a module answers with for names that it does not have."""
 
 
 class HeldValue(NamedTuple):
@@ -145,6 +149,7 @@ class ReachedValues:
         self._codes: dict[int, tuple[CodeType, str]] = {}
         """By identity: equal code of two files is not the same."""
         self._classes: dict[int, str] = {}
+        self._own_classes: list[tuple[type, str]] = []
         self._wholes: dict[int, tuple[_Names, bool]] = {}
         self._own_types: dict[int, bool] = {}
         self._functions: dict[int, str] = {}
@@ -160,8 +165,9 @@ class ReachedValues:
             space = None if self._home is None else self._space(self._home)
             self._hold_value(space, name, value, functools.partial(self._around, value))
         self._work()
-        if any(text.reads_definitions for text in self._texts):
+        while any(text.reads_definitions for text in self._texts) and (self._written or self._own_classes):
             self._add_documentation()
+            self._work()
         written = {name for text in self._texts for name in text.written}
         codes = {f"{key}()": code for code, key in self._codes.values()}
         return TakenTree(self._nodes, self._held, self._files, self._places, written, codes)
@@ -192,7 +198,8 @@ class ReachedValues:
             for name in list(space.values):
                 is_read = is_open or bool(mentioned & _READS_ANY_NAME) or name in mentioned
                 is_module = type(space.values[name]) is ModuleType
-                if is_read and not name.startswith("__") and not is_module and self._is_new(space, name):
+                is_kept = name in _MODULE_HOOKS or not name.startswith("__")
+                if (is_read or name in _MODULE_HOOKS) and is_kept and not is_module and self._is_new(space, name):
                     self._waiting.append(functools.partial(self._name, space, name))
 
     def _is_new(self, space: _Names, name: str) -> bool:
@@ -201,7 +208,7 @@ class ReachedValues:
     # What values are made of.
 
     def function(self, path: str, value: FunctionType) -> TakenNode:
-        key = self._function_key(value)
+        key = self._function_key(value, path)
         if id(value) not in self._functions:
             # Several functions may be made of one piece of code, each with variables or defaults of its own.
             is_one_of_many = bool(value.__closure__) or key in self._named_functions
@@ -307,8 +314,14 @@ class ReachedValues:
             self._whole(self._space(vars(module)))
         elif chain[0] in vars(module):
             self._name(self._space(vars(module)), chain[0])
+        elif self._load(LocalImport(0, f"{module.__name__}.{chain[0]}", ""), "") is None:
+            self._made_on_demand(module)
         else:
             self._imported(LocalImport(0, f"{module.__name__}.{chain[0]}", ""), chain[1:], "")
+
+    def _made_on_demand(self, module: ModuleType) -> None:
+        """A name that a module does not have is given by its `__getattr__`, if there is one."""
+        self._name(self._space(vars(module)), "__getattr__")
 
     def _foreign_name(self, module: ModuleType, chain: Chain, shown: str) -> None:
         """A name of a package or of Python: by what it is called, unless one's own code was put in its place."""
@@ -361,10 +374,13 @@ class ReachedValues:
             self._put(path, node, space)
 
     def _hold_state(self, space: _Names | None, held: HeldValue, statements: list[Any]) -> None:
-        text = code_text(statements, mask=self._mask.without_keys)
+        is_opaque = any(node.kind == OPAQUE for node in held.nodes.values())
+        # A decorator of a package that makes a thing of its own may do so from the docstring, as those of tools do.
+        is_decorated = is_opaque and any(getattr(item, "decorator_list", ()) for item in statements)
+        text = code_text(statements, mask=self._mask.without_keys, documented=is_decorated)
         spelled = text.text.encode(errors="surrogatepass")
         nodes = {key: _with_statements(node, spelled) for key, node in held.nodes.items()}
-        if any(node.kind == OPAQUE for node in nodes.values()):
+        if is_opaque:
             self._follow(text, space)
         self._held.append(held._replace(nodes=nodes, statements=spelled))
         for key, node in nodes.items():
@@ -438,6 +454,8 @@ class ReachedValues:
             inner = LocalImport(0, f"{module.__name__}.{wanted[0]}", "")
             if (found := self._load(inner, "")) is not None:
                 self._module_chain(found, wanted[1:], shown)
+            else:
+                self._made_on_demand(module)
         else:
             self._module_chain(module, wanted, shown)
 
@@ -460,11 +478,14 @@ class ReachedValues:
             # The solver will say so, if it ever comes to that line.
             return None
 
-    def _function_key(self, value: FunctionType) -> str:
+    def _function_key(self, value: FunctionType, path: str = "") -> str:
+        """The name of a function's code; one that has none of its own is called by where it was found."""
         code = value.__code__
         if id(code) not in self._codes:
             module = _module_of_code(value)
-            if is_of_holdfast(module):
+            if path and code.co_name == "<lambda>" and self._is_own_code(code, module):
+                base = path
+            elif is_of_holdfast(module):
                 base = f"holdfast.{code.co_qualname}"
             elif self._is_own_code(code, module):
                 base = f"{self._space(value.__globals__).prefix}{code.co_qualname}"
@@ -513,6 +534,8 @@ class ReachedValues:
             self._written.append(_Written(name, definition, code.co_freevars))
             self._put(name, TakenNode(CODE, text.text.encode(errors="surrogatepass"), ""), space)
             self._places[name] = Path(source.filename).name
+            if any(map(self._mask.holds_own_key, text.long_texts)):
+                self._put(f"{name} (key)", TakenNode(OPAQUE, b"key", "looks like a key"), space)
             self._follow(text, space)
         return text
 
@@ -534,10 +557,26 @@ class ReachedValues:
             self._hold_value(space, f"{path}.{name}", held, around)
 
     def _add_documentation(self) -> None:
-        """Docstrings and annotations, where code reads them."""
-        for written in self._written:
-            text = code_text([written.definition], written.free, self._mask.without_keys, documented=True)
-            self._nodes[written.key] = TakenNode(CODE, text.text.encode(errors="surrogatepass"), "")
+        """Docstrings and annotations, where code reads them: of everything, for it may have any of it in hand."""
+        written, self._written = self._written, []
+        for item in written:
+            text = code_text([item.definition], item.free, self._mask.without_keys, documented=True)
+            self._nodes[item.key] = TakenNode(CODE, text.text.encode(errors="surrogatepass"), "")
+        classes, self._own_classes = self._own_classes, []
+        for value, key in classes:
+            self._class_body(value, key)
+            self._class_documentation(value, key)
+
+    def _class_documentation(self, value: type, key: str) -> None:
+        """What a class says of itself, also where it was made by a call and has no text."""
+        members, space = type_dict(value), self._space_of(value)
+        for name in ("__doc__", "__annotations__"):
+            if members.get(name) and not _is_class(members[name]):
+                self._hold_value(space, f"{key}.{name}", members[name])
+        fields = members.get("__dataclass_fields__", {})
+        for name, field in fields.items():
+            if field.metadata:
+                self._hold_value(space, f"{key}.{name} (metadata)", field.metadata)
 
     # Classes.
 
@@ -563,9 +602,10 @@ class ReachedValues:
         spelled = f"class {' '.join(bases)} {' '.join(meta)}"
         space = self._space_of(value)
         self._put(f"class {key}", TakenNode(CODE, spelled.encode(), CLASS), space)
+        self._own_classes.append((value, key))
         members, needs_body = type_dict(value), bool(meta and self._is_of_package(type(value)))
         if "__dataclass_fields__" in members:
-            self._data_fields(space, key, members["__dataclass_fields__"])
+            self._data_fields(space, key, members)
         for name, member in members["_member_map_"].items() if issubclass_of(value, enum.Enum) else ():
             self._hold_value(space, f"{key}.{name}", object.__getattribute__(member, "_value_"))
         for name, item in members.items():
@@ -589,9 +629,13 @@ class ReachedValues:
         module = type_module(found)
         return not is_of_python(module) and not is_of_holdfast(module) and not self.is_own(found)
 
-    def _data_fields(self, space: _Names | None, key: str, fields: dict[str, dataclasses.Field[Any]]) -> None:
-        names = " ".join(f"{name} {field.init} {field.kw_only}" for name, field in fields.items())
+    def _data_fields(self, space: _Names | None, key: str, members: Mapping[str, Any]) -> None:
+        fields: dict[str, dataclasses.Field[Any]] = members["__dataclass_fields__"]
+        names = " ".join(f"{name} {[getattr(field, part) for part in _FIELD_PARTS]}" for name, field in fields.items())
         self._put(f"{key} (fields)", TakenNode(VALUE, names.encode(), ", ".join(fields)[:80]), space)
+        options = {name: getattr(members.get("__dataclass_params__"), name, None) for name in _DATACLASS_OPTIONS}
+        text = ", ".join(f"{name}={value}" for name, value in options.items())
+        self._put(f"{key} (options)", TakenNode(VALUE, text.encode(), text), space)
         for name, field in fields.items():
             for part in ("default", "default_factory"):
                 held = getattr(field, part)
@@ -645,7 +689,7 @@ class ReachedValues:
             self._hold_value(self._space(values), f"{'.'.join(chain)} (patched)", held)
 
 
-_NO_TEXT = CodeText("", [], [], [], [], set(), frozenset(), reads_definitions=False, reads_namespace=False)
+_NO_TEXT = CodeText("", [], [], [], [], set(), frozenset(), [], reads_definitions=False, reads_namespace=False)
 
 
 def _with_statements(node: TakenNode, statements: bytes) -> TakenNode:
