@@ -153,7 +153,7 @@ def _provider_status(name: str, needs: str, description: str) -> ProviderStatus:
 def _needs_of_preset(preset: Preset) -> str:
     missing = [
         f"the environment variable {variable}"
-        for variable in (preset.api_key_env, preset.base_url_env)
+        for variable in (preset.api_key_env, "" if preset.base_url else preset.base_url_env)
         if variable and not os.environ.get(variable)
     ]
     host = urlsplit(preset.base_url).hostname

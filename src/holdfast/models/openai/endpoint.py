@@ -1,7 +1,8 @@
 """Where a model is reached and with what: decided once, when the provider is opened.
 
 A key is read from the environment under the name the configuration gives; it appears in no message.
-A preset's key goes to the preset's own address only: with another `base_url`, `api_key_env` names the key.
+A preset's key goes to the preset's own address, and to one that the environment names beside the key: with another
+`base_url`, `api_key_env` names the key.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.models.env_file import names_from_file
 from holdfast.models.openai.presets import Preset
 from holdfast.models.redaction import known_secrets, read_key
 from holdfast.spec import ModelSpec
@@ -33,7 +35,7 @@ class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_tokens_field: str | None = None
     """The field of the request that carries `generation.max_tokens`. Default: that of the service, see the table;
-    max_tokens where `base_url` is set.
+    max_tokens where another address is set.
     Example: `max_completion_tokens`
     """
 
@@ -77,10 +79,13 @@ def resolve_endpoint(
 ) -> Endpoint:
     """The endpoint of a model; a ConfigurationError names what is missing and how to supply it."""
     name = f"{spec.provider}/{spec.model}"
-    base_url = (spec.base_url or environment.get(preset.base_url_env) or preset.base_url).rstrip("/")
+    named = "" if spec.base_url else environment.get(preset.base_url_env, "").strip()
+    base_url = (spec.base_url or named or preset.base_url).rstrip("/")
     url = _chat_url(name, base_url, preset, options.api_version)
     at_home = not preset.base_url or base_url == preset.base_url
     key_variable = spec.api_key_env or (preset.api_key_env if at_home else "")
+    if not key_variable and named and environment.get(preset.api_key_env):
+        key_variable = _key_for_named_address(name, preset)
     return Endpoint(
         name=name,
         url=url,
@@ -95,6 +100,21 @@ def resolve_endpoint(
         max_reply_bytes=options.max_reply_bytes,
         key_variable=key_variable,
     )
+
+
+def _key_for_named_address(name: str, preset: Preset) -> str:
+    """The variable of the key for an address that a variable names, as the service's own library takes both.
+
+    Raises:
+        ConfigurationError: the file `.env` would send a key of the person's environment to an address of its own.
+    """
+    if preset.base_url_env in names_from_file and preset.api_key_env not in names_from_file:
+        raise ConfigurationError(
+            f"{name}: {preset.base_url_env} is set in a file .env, and {preset.api_key_env} is not: the key would go to"
+            " an address that somebody else may have written.",
+            hint=f"Set {preset.base_url_env} in the environment, or name the key for that address in api_key_env.",
+        )
+    return preset.api_key_env
 
 
 def _chat_url(name: str, base_url: str, preset: Preset, api_version: str | None) -> str:

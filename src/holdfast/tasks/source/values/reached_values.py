@@ -7,6 +7,7 @@ its qualified name; those of another file of one's own have the name of that mod
 
 from __future__ import annotations
 
+import ast
 import builtins
 import dataclasses
 import enum
@@ -34,6 +35,7 @@ from holdfast.tasks.source.importing import guarded, unnumbered
 from holdfast.tasks.source.syntax import Chain, Definition, find_class, spelled_code
 from holdfast.tasks.source.values.binding_statements import (
     patched_attributes,
+    statements_binding,
     statements_naming,
     statements_of,
 )
@@ -320,8 +322,8 @@ class ReachedValues:
             self._imported(LocalImport(0, f"{module.__name__}.{chain[0]}", ""), chain[1:], "")
 
     def _made_on_demand(self, module: ModuleType) -> None:
-        """A name that a module does not have is given by its `__getattr__`, if there is one."""
-        self._name(self._space(vars(module)), "__getattr__")
+        """A name that a module does not have: its `__getattr__` gives it, or it is one of all modules (`__dict__`)."""
+        self._whole(self._space(vars(module)))
 
     def _foreign_name(self, module: ModuleType, chain: Chain, shown: str) -> None:
         """A name of a package or of Python: by what it is called, unless one's own code was put in its place."""
@@ -354,10 +356,12 @@ class ReachedValues:
         *,
         owner: dict[str, Any] | None = None,
         listed: bool = True,
+        kept: bool = True,
     ) -> None:
         """Puts a value into the tree, and beside it the statements that it comes from.
 
-        `owner` has it as a name; without `listed`, parts that cannot be compared are left out.
+        `owner` has it as a name; without `listed`, parts that cannot be compared are left out; without `kept`, the
+        statements count only if a part of it cannot be compared.
         """
         if type(value) is FunctionType:
             node = self.function(path, value)
@@ -368,7 +372,8 @@ class ReachedValues:
             if not listed:
                 # A package's own objects are its affair, and its version counts.
                 nodes = {key: inner for key, inner in nodes.items() if inner.kind != OPAQUE}
-            self._hold_state(space, HeldValue(owner, path, value, nodes, b""), statements())
+            is_wanted = kept or any(inner.kind == OPAQUE for inner in nodes.values())
+            self._hold_state(space, HeldValue(owner, path, value, nodes, b""), statements() if is_wanted else [])
             return
         if node.text.removesuffix("()") != path:
             self._put(path, node, space)
@@ -605,31 +610,43 @@ class ReachedValues:
         self._own_classes.append((value, key))
         members, needs_body = type_dict(value), bool(meta and self._is_of_package(type(value)))
         if "__dataclass_fields__" in members:
-            self._data_fields(space, key, members)
+            self._data_fields(value, key, members)
         for name, member in members["_member_map_"].items() if issubclass_of(value, enum.Enum) else ():
-            self._hold_value(space, f"{key}.{name}", object.__getattribute__(member, "_value_"))
+            self._hold_member(value, name, f"{key}.{name}", object.__getattribute__(member, "_value_"))
         for name, item in members.items():
             if _counts_in_class(value, name, item):
-                needs_body |= self._class_member(space, key, name, item)
+                self._class_member(value, key, name, item)
         if needs_body or "__attrs_attrs__" in members:
             self._class_body(value, key)
 
-    def _class_member(self, space: _Names | None, key: str, name: str, item: Any) -> bool:
-        """Takes in a member of a class; whether it is of a package, so that the text of the class counts as well."""
+    def _class_member(self, owner: type, key: str, name: str, item: Any) -> None:
         if self._is_of_package(type(item)):
             self._add_package(type_module(type(item)))
-            return True
         if (type(item) is staticmethod or type(item) is classmethod) and type(item.__func__) is FunctionType:
             self._put(f"{key}.{name} ", TakenNode(VALUE, type(item).__name__.encode(), type(item).__name__))
             item = item.__func__
-        self._hold_value(space, f"{key}.{name}", item)
-        return False
+        self._hold_member(owner, name, f"{key}.{name}", item)
+
+    def _hold_member(self, owner: type, name: str, path: str, value: object) -> None:
+        """A value of a class, which the statements in its body set, and those that change the class later."""
+        statements = functools.partial(self._member_statements, owner, name)
+        self._hold_value(self._space_of(owner), path, value, statements, kept=False)
+
+    def _member_statements(self, owner: type, name: str) -> list[Any]:
+        space = self._space_of(owner)
+        source = space.source() if space else None
+        node = find_class(source.tree, type_qualname(owner)) if source and source.tree else None
+        if source is None or node is None:
+            return []
+        later = statements_of(source, type_qualname(owner).partition(".")[0])
+        return [*statements_binding(node.body, name), *(item for item in later if not isinstance(item, ast.ClassDef))]
 
     def _is_of_package(self, found: type) -> bool:
         module = type_module(found)
         return not is_of_python(module) and not is_of_holdfast(module) and not self.is_own(found)
 
-    def _data_fields(self, space: _Names | None, key: str, members: Mapping[str, Any]) -> None:
+    def _data_fields(self, owner: type, key: str, members: Mapping[str, Any]) -> None:
+        space = self._space_of(owner)
         fields: dict[str, dataclasses.Field[Any]] = members["__dataclass_fields__"]
         names = " ".join(f"{name} {[getattr(field, part) for part in _FIELD_PARTS]}" for name, field in fields.items())
         self._put(f"{key} (fields)", TakenNode(VALUE, names.encode(), ", ".join(fields)[:80]), space)
@@ -640,7 +657,7 @@ class ReachedValues:
             for part in ("default", "default_factory"):
                 held = getattr(field, part)
                 if held is not dataclasses.MISSING:
-                    self._hold_value(space, f"{key}.{name} ({part})", held)
+                    self._hold_member(owner, name, f"{key}.{name} ({part})", held)
 
     def _class_body(self, value: type, key: str) -> None:
         """The text of a class whose members a package has made something else of."""
@@ -686,7 +703,9 @@ class ReachedValues:
             isinstance(value, type) and not self.is_own(value) and not is_of_holdfast(type_module(value))
         ):
             held = _members_of(value).get(chain[-1])
-            self._hold_value(self._space(values), f"{'.'.join(chain)} (patched)", held)
+            space = self._space(values)
+            bound = functools.partial(self._bound_statements, space, chain[0])
+            self._hold_value(space, f"{'.'.join(chain)} (patched)", held, bound, kept=False)
 
 
 _NO_TEXT = CodeText("", [], [], [], [], set(), frozenset(), [], reads_definitions=False, reads_namespace=False)

@@ -96,6 +96,7 @@ _BY_TYPE_ONLY = frozenset(
 """Modules of Python whose objects hold no setting that an answer depends on."""
 _LOCKS = frozenset({"Lock", "Event", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"})
 """Of asyncio, those that hold none either."""
+_METHODS_OF_TYPES = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _TYPING_PARTS = ("_name", "__origin__", "__args__", "__metadata__")
 _OBJECT_INTERNALS = frozenset(
     {"__doc__", "__module__", "__name__", "__qualname__", "__annotations__", "__weakref__", "__orig_class__"}
@@ -129,6 +130,7 @@ class ValueSpelling:
             types.FunctionType: self._function,
             types.MethodType: self._method,
             types.BuiltinFunctionType: self._builtin,
+            **dict.fromkeys(_METHODS_OF_TYPES, self._method_of_type),
             functools.partial: self._partial,
             types.ModuleType: self._module,
             threading.local: self._thread_values,
@@ -417,6 +419,13 @@ class ValueSpelling:
         else:
             self._emit(path, qualified.encode(), f"{value.__qualname__}()")
             self._value(f"{path}.__self__", home, depth + 1)
+
+    def _method_of_type(self, path: str, value: Any, depth: int) -> None:
+        """`str.upper`, and `"text".__add__`, which has the text as well."""
+        said = f"{type_label(value.__objclass__)}.{value.__name__}"
+        self._emit(path, f"method {said}".encode(), f"{said}()")
+        if type(value) is types.MethodWrapperType:
+            self._value(f"{path}.__self__", value.__self__, depth + 1)
 
     def _partial(self, path: str, value: Any, depth: int) -> None:
         self._emit(path, b"partial", "partial")
