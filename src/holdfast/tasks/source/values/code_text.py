@@ -33,7 +33,6 @@ _READS_DEFINITIONS = frozenset(
 """Names through which code sees docstrings and annotations, wherever they stand."""
 _DEFINITION_READERS = frozenset(
     {"fields", "schema", "json_schema", "convert", "TypeAdapter", "Decoder", "create_model", "validate_call", "help"}
-    | {"singledispatch", "singledispatchmethod", "getmembers"}
 )
 """The same for names that mean this only as a function of a module: `dataclasses.fields`."""
 _TYPE_KEYWORDS = frozenset({"type", "response_model", "response_format", "tools"})
