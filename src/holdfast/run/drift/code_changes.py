@@ -263,8 +263,13 @@ def opaque_line(values: Mapping[str, str]) -> str:
     return f"{len(values)} {'value' if len(values) == 1 else 'values'} cannot be compared: {listed}"
 
 
+def is_lost(code: TaskCode | None) -> bool:
+    """Whether the tree of a task, as `recorded_code` gives it, was in the record of a session that is damaged."""
+    return code is not None and code.tree is None and code.tree_session > 0
+
+
 def recorded_code(sessions: Sequence[SessionRecord]) -> dict[str, TaskCode]:
-    """The code of the last session, with the trees that an earlier session has recorded."""
+    """The code of the last session, with the trees that an earlier session has recorded, if they are still there."""
     if not sessions:
         return {}
     by_number = {session.number: session for session in sessions}
