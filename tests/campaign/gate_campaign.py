@@ -281,7 +281,9 @@ def _is_named_as_opaque(case: Case, verdict: Verdict) -> bool:
     What has the form of a key never counts: neither it nor a digest of it is kept.
     """
     lines = [line for line in verdict.said.splitlines() if "cannot be compared" in line]
-    return (FROM_OUTSIDE in case.what or LIKE_A_KEY in case.what) and any(name in line for line in lines for group in case.names for name in group)
+    return (FROM_OUTSIDE in case.what or LIKE_A_KEY in case.what) and any(
+        name in line for line in lines for group in case.names for name in group
+    )
 
 
 def check_seed(kind: str, seed: int, place: Path, bench: Bench, gate: Gate = real_gate) -> Finding:

@@ -301,7 +301,10 @@ HELD = {
         "the code of C[1]() in tk.py has changed",
     ),
     "field of a named tuple": (
-        code("from typing import NamedTuple\nclass P(NamedTuple):\n    tone: str\n    n: int\nC = P('one', 1)\n" + SOLVE.format("C.tone")),
+        code(
+            "from typing import NamedTuple\nclass P(NamedTuple):\n    tone: str\n    n: int\nC = P('one', 1)\n"
+            + SOLVE.format("C.tone")
+        ),
         "'one'",
         "'two'",
         "C.tone in tk.py has changed: 'one' → 'two'",
@@ -313,7 +316,10 @@ HELD = {
         "the order of SHOTS in tk.py has changed: 'b', 'a' → 'a', 'b'",
     ),
     "order within an ordered map": (
-        code("import collections\nC = collections.OrderedDict(a=1, b=2)\nC.move_to_end('b')\n" + SOLVE.format("','.join(C)")),
+        code(
+            "import collections\nC = collections.OrderedDict(a=1, b=2)\nC.move_to_end('b')\n"
+            + SOLVE.format("','.join(C)")
+        ),
         "move_to_end('b')",
         "move_to_end('a')",
         "the order of C in tk.py has changed: 'a', 'b' → 'b', 'a'",
@@ -325,13 +331,19 @@ HELD = {
         "SHOTS['a'] in tk.py is new: 'new'",
     ),
     "weak reference": (
-        code("import weakref\nclass C:\n    p = ''\n    def __init__(self, q): self.q = q\nKEPT = [C('one')]\nREF = weakref.ref(KEPT[0])\n" + SOLVE.format("REF().q")),
+        code(
+            "import weakref\nclass C:\n    p = ''\n    def __init__(self, q): self.q = q\nKEPT = [C('one')]\nREF = weakref.ref(KEPT[0])\n"
+            + SOLVE.format("REF().q")
+        ),
         "'one'",
         "'two'",
         "REF().q in tk.py has changed: 'one' → 'two'",
     ),
     "map of weak references": (
-        code("import weakref\nclass C:\n    def __init__(self, q): self.q = q\nKEPT = [C('one')]\nM = weakref.WeakValueDictionary(a=KEPT[0])\n" + SOLVE.format("M['a'].q")),
+        code(
+            "import weakref\nclass C:\n    def __init__(self, q): self.q = q\nKEPT = [C('one')]\nM = weakref.WeakValueDictionary(a=KEPT[0])\n"
+            + SOLVE.format("M['a'].q")
+        ),
         "'one'",
         "'two'",
         "M['a'].q in tk.py has changed: 'one' → 'two'",
@@ -367,19 +379,28 @@ HELD = {
         "C.content",
     ),
     "order of positional patterns": (
-        code("class C:\n    __match_args__ = ('a', 'b')\n    a, b = 'one', 'two'\ndef f(c):\n    match c:\n        case C(x): return x\n" + SOLVE.format("f(C())")),
+        code(
+            "class C:\n    __match_args__ = ('a', 'b')\n    a, b = 'one', 'two'\ndef f(c):\n    match c:\n        case C(x): return x\n"
+            + SOLVE.format("f(C())")
+        ),
         "('a', 'b')",
         "('b', 'a')",
         "C.__match_args__[0] in tk.py has changed: 'a' → 'b'",
     ),
     "option of a dataclass": (
-        code("from dataclasses import dataclass\n@dataclass(order=True)\nclass C:\n    a: int = 1\n" + SOLVE.format("str(C() == C())")),
+        code(
+            "from dataclasses import dataclass\n@dataclass(order=True)\nclass C:\n    a: int = 1\n"
+            + SOLVE.format("str(C() == C())")
+        ),
         "order=True",
         "eq=False",
         "C (options) in tk.py has changed",
     ),
     "metadata of a field": (
-        code("import dataclasses\n@dataclasses.dataclass\nclass C:\n    a: int = dataclasses.field(default=1, metadata={'help': 'one'})\n" + SOLVE.format("dataclasses.fields(C)[0].metadata['help']")),
+        code(
+            "import dataclasses\n@dataclasses.dataclass\nclass C:\n    a: int = dataclasses.field(default=1, metadata={'help': 'one'})\n"
+            + SOLVE.format("dataclasses.fields(C)[0].metadata['help']")
+        ),
         "'one'",
         "'two'",
         "C.a (metadata)['help'] in tk.py has changed: 'one' → 'two'",
@@ -397,13 +418,19 @@ HELD = {
         "C.__annotations__['a'] in tk.py has changed: 'one' → 'two'",
     ),
     "fields of a type that is decoded": (
-        code("import dataclasses, msgspec\n@dataclasses.dataclass\nclass C:\n    a: int\n" + SOLVE.format("str(msgspec.json.decode(b'{\"a\": 1}', type=C).a)")),
+        code(
+            "import dataclasses, msgspec\n@dataclasses.dataclass\nclass C:\n    a: int\n"
+            + SOLVE.format("str(msgspec.json.decode(b'{\"a\": 1}', type=C).a)")
+        ),
         "a: int",
         "a: float",
         "C",
     ),
     "variable like that of a tokeniser": (
-        code("import os\nos.environ['STOP_TOKENS'] = '<stop>,</s>,<one>'\nC = os.environ['STOP_TOKENS']\n" + SOLVE.format("C")),
+        code(
+            "import os\nos.environ['STOP_TOKENS'] = '<stop>,</s>,<one>'\nC = os.environ['STOP_TOKENS']\n"
+            + SOLVE.format("C")
+        ),
         "<one>",
         "<two>",
         "C in tk.py has changed; it comes from the environment and is not shown",

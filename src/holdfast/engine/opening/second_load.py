@@ -13,6 +13,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -20,7 +21,7 @@ from holdfast.engine.planning.inputs import SavedInputs
 from holdfast.engine.planning.prepared_eval import task_of_entry
 from holdfast.errors import HoldfastError
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import CodeTree, Input, SessionRecord, TaskCode
+from holdfast.run.core.records import CodeTree, Input, TaskCode
 from holdfast.run.drift.code_changes import CodeChange, code_changes, unsteady_names
 from holdfast.run.drift.gate import UnsteadyNames
 from holdfast.run.fold.reader import RunReader
@@ -31,6 +32,8 @@ _SECONDS = 120
 _HASH_SEEDS = ("random", "1", "2", "3", "4")
 """Several orders of sets: two loads may agree on one by chance. The first is enough for everything else."""
 
+_LOADED: WeakKeyDictionary[RunReader, dict[tuple[bytes, str], dict[str, CodeTree]]] = WeakKeyDictionary()
+"""What was loaded for one comparison of a run: the gate and the ways out that it names ask for the same."""
 Changes = Mapping[str, Mapping[str, list[CodeChange]]]
 
 
@@ -61,7 +64,7 @@ def unsteady_values(
     if not doubtful:
         return {}
     trees = {name: saved[name].tree for name in doubtful}
-    return _find_unsteady(changes, offered, _load_again(reader.layout.root, reader.sessions[-1], spec, trees))
+    return _find_unsteady(changes, offered, _load_again(reader, spec, trees))
 
 
 def _may_be_unsteady(changes: Mapping[str, list[CodeChange]]) -> Iterator[bool]:
@@ -70,14 +73,18 @@ def _may_be_unsteady(changes: Mapping[str, list[CodeChange]]) -> Iterator[bool]:
 
 
 def _load_again(
-    root: Path, session: SessionRecord, spec: EvalSpec, saved: Mapping[str, CodeTree | None]
+    reader: RunReader, spec: EvalSpec, saved: Mapping[str, CodeTree | None]
 ) -> Iterator[dict[str, CodeTree]]:
     """The trees of the tasks, loaded once more by a new process, each time with another order of sets."""
     trees = {name: tree for name, tree in saved.items() if tree is not None}
-    config = plain_data(spec, explicit=True)
-    request = msgspec.json.encode(_LoadRequest(str(root.absolute()), config, session.inputs, trees, sys.path))
+    root, inputs = str(reader.layout.root.absolute()), reader.sessions[-1].inputs
+    request = msgspec.json.encode(_LoadRequest(root, plain_data(spec, explicit=True), inputs, trees, sys.path))
+    entries = msgspec.json.encode({name: spec.tasks[name] for name in trees})
+    kept = _LOADED.setdefault(reader, {})
     for seed in _HASH_SEEDS:
-        yield _loaded_trees(request, seed)
+        if (entries, seed) not in kept:
+            kept[entries, seed] = _loaded_trees(request, seed)
+        yield kept[entries, seed]
 
 
 def _find_unsteady(
