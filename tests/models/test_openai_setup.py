@@ -133,7 +133,7 @@ def test_a_file_does_not_send_the_key_of_the_environment_elsewhere(tmp_path, req
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://me.example/v1\n")
     environment = {"OPENAI_API_KEY": KEY}
     read_env_file(tmp_path, environment)
-    with pytest.raises(ConfigurationError, match="OPENAI_BASE_URL is set in a file .env, and OPENAI_API_KEY is not"):
+    with pytest.raises(ConfigurationError, match=r"OPENAI_BASE_URL is set in a file \.env, and OPENAI_API_KEY is not"):
         endpoint("openai", environment)
     (tmp_path / ".env").write_text(f"OPENAI_BASE_URL=https://me.example/v1\nOPENAI_API_KEY={KEY}\n")
     environment = {}

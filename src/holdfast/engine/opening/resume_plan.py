@@ -8,7 +8,6 @@ run's own copy is used. Nothing in the run is written here.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path

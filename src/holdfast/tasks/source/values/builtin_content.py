@@ -32,7 +32,7 @@ def ordered_pairs(value: Any) -> MapPairs:
 
 
 def _queue_content(value: Any) -> Any:
-    return [*collections.deque.__iter__(value), collections.deque.maxlen.__get__(value)]  # type: ignore[attr-defined]
+    return [*collections.deque.__iter__(value), collections.deque.maxlen.__get__(value)]
 
 
 def _moment_content(value: Any) -> str:
@@ -49,7 +49,7 @@ _CONTENTS: dict[type, Content] = {
     complex: lambda value: complex.__add__(value, 0j),
     list: lambda value: list(list.__iter__(value)),
     tuple: lambda value: tuple(tuple.__iter__(value)),
-    collections.OrderedDict: lambda value: ordered_pairs(value),
+    collections.OrderedDict: ordered_pairs,
     dict: lambda value: MapPairs(dict.items(value)),
     # Of a set, a set takes over members with their hashes: none is asked for its own.
     set: set,
@@ -89,7 +89,8 @@ def builtin_content(found: type) -> Content | None:
 
 def _reader(member: Any) -> Content:
     """A method, or a descriptor of an attribute, of the type itself."""
-    return (lambda value: member.__get__(value)) if type(member) is types.GetSetDescriptorType else member  # type: ignore[no-any-return]
+    reader: Content = member.__get__ if type(member) is types.GetSetDescriptorType else member
+    return reader
 
 
 def unknown_base(found: type) -> type | None:

@@ -73,6 +73,8 @@ class CodeText(NamedTuple):
     """The names of variables and attributes that it changes."""
     mentioned: frozenset[str]
     """Every name and attribute in it, and the texts that it may look one up by."""
+    iterated: frozenset[str]
+    """Of those, the ones that it may go through one by one: it does more than to look something up in them."""
     long_texts: list[str]
     """The texts in it that are long enough to be keys."""
     reads_definitions: bool
@@ -109,6 +111,7 @@ def code_text(
         list(writer.free_used),
         writer.written - {""},
         mentioned=frozenset(writer.mentioned),
+        iterated=frozenset(name for name, count in writer.uses.items() if count > writer.lookups[name]),
         long_texts=writer.long_texts,
         reads_definitions=writer.reads_definitions,
         reads_namespace=writer.reads_namespace or ("sys", "modules") in writer.references,
@@ -159,6 +162,9 @@ class _Writer:
         self.mentioned: set[str] = set()
         self.written: set[str] = set()
         self.long_texts: list[str] = []
+        self.uses: Counter[str] = Counter()
+        self.lookups: Counter[str] = Counter()
+        """How often names are used, and used only to look one thing up, to search or to count."""
         self.reads_namespace = False
         self._gives_types = False
 
@@ -175,6 +181,9 @@ class _Writer:
             return self._subscript(node, scopes)
         if isinstance(node, ast.Call):
             self._look_at_call(node, ())
+        elif isinstance(node, ast.Compare) and all(isinstance(sign, ast.In | ast.NotIn) for sign in node.ops):
+            for searched in node.comparators:
+                self.lookups.update(_dotted(searched))
         elif isinstance(node, ast.AugAssign):
             self.written.add(_last_name(node.target))
         return self._fields(node, scopes)
@@ -188,6 +197,7 @@ class _Writer:
     def _subscript(self, node: ast.Subscript, scopes: _Scopes) -> str:
         if not isinstance(node.ctx, ast.Load):
             self.written.add(_last_name(node.value))
+        self.lookups.update(_dotted(node.value))
         if name := _global_item(node):
             self.references.add((name,))
             return f"globals.{name}"
@@ -198,6 +208,10 @@ class _Writer:
     def _look_at_call(self, node: ast.Call, attributes: Chain) -> None:
         """Calls that reach something by a name that is only a text, or by any name at all."""
         called = _dotted(node.func)
+        if called == ("len",) and node.args:
+            self.lookups.update(_dotted(node.args[0]))
+        elif called[1:] and called[-1] == "get":
+            self.lookups.update(called[:-1])
         if isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATORS:
             self.written.add(_last_name(node.func.value))
         if name := _literal_import(node):
@@ -291,6 +305,7 @@ class _Writer:
             if chain[0] in scope.imported:
                 found = scope.imported[chain[0]]
                 self.imports.add((found, chain[1:]))
+                self.uses.update((found.attribute, *chain))
                 return ".".join((f"<{'.' * found.level}{found.module} {found.attribute}>", *chain[1:]))
             if chain[0] in scope.renamed:
                 return ".".join((self._number(depth, chain[0]), *chain[1:]))
@@ -301,6 +316,7 @@ class _Writer:
             return ".".join((self._number(-1, chain[0]), *chain[1:]))
         self.references.add(chain)
         self.mentioned.update(chain)
+        self.uses.update(chain)
         return ".".join(chain)
 
     def _name(self, name: str, scopes: _Scopes) -> str:

@@ -30,7 +30,7 @@ from types import (
 from typing import Any, NamedTuple, TypeGuard
 
 from holdfast.errors import ConfigurationError
-from holdfast.run.core.records import BYTECODE, CLASS, CODE, OPAQUE, PACKAGE, STATEMENTS, STATEMENTS_OF, VALUE
+from holdfast.run.core.records import BYTECODE, CLASS, CODE, OPAQUE, ORDER_OF, PACKAGE, STATEMENTS, STATEMENTS_OF, VALUE
 from holdfast.tasks.source.importing import guarded, unnumbered
 from holdfast.tasks.source.syntax import Chain, Definition, find_class, spelled_code
 from holdfast.tasks.source.values.binding_statements import (
@@ -170,9 +170,21 @@ class ReachedValues:
         while any(text.reads_definitions for text in self._texts) and (self._written or self._own_classes):
             self._add_documentation()
             self._work()
+        self._drop_orders()
         written = {name for text in self._texts for name in text.written}
         codes = {f"{key}()": code for code, key in self._codes.values()}
         return TakenTree(self._nodes, self._held, self._files, self._places, written, codes)
+
+    def _drop_orders(self) -> None:
+        """The order of a map that code only looks things up in makes no difference."""
+        if self._wholes:
+            return
+        iterated = frozenset().union(*(text.iterated for text in self._texts))
+        for held in self._held:
+            name = held.path.rpartition(".")[2]
+            if held.owner is not None and name not in iterated:
+                self._nodes.pop(held.path + ORDER_OF, None)
+                held.nodes.pop(held.path + ORDER_OF, None)
 
     def _start(self, root: Any) -> list[tuple[str, Any]]:
         """The values to begin with, by the names that they have in the tree."""
@@ -199,9 +211,8 @@ class ReachedValues:
         for space, is_open in list(self._wholes.values()):
             for name in list(space.values):
                 is_read = is_open or bool(mentioned & _READS_ANY_NAME) or name in mentioned
-                is_module = type(space.values[name]) is ModuleType
-                is_kept = name in _MODULE_HOOKS or not name.startswith("__")
-                if (is_read or name in _MODULE_HOOKS) and is_kept and not is_module and self._is_new(space, name):
+                is_read = is_read and not name.startswith("__") and _is_own_name(space.values[name])
+                if (is_read or name in _MODULE_HOOKS) and self._is_new(space, name):
                     self._waiting.append(functools.partial(self._name, space, name))
 
     def _is_new(self, space: _Names, name: str) -> bool:
@@ -527,7 +538,10 @@ class ReachedValues:
             self._put(name, compiled_node(code), space)
             names = _names_within(code)
             self._follow(
-                _NO_TEXT._replace(references=sorted((name,) for name in names), mentioned=frozenset(names)), space
+                _NO_TEXT._replace(
+                    references=sorted((name,) for name in names), mentioned=frozenset(names), iterated=frozenset(names)
+                ),
+                space,
             )
             return None
         source, definition = found
@@ -708,7 +722,14 @@ class ReachedValues:
             self._hold_value(space, f"{'.'.join(chain)} (patched)", held, bound, kept=False)
 
 
-_NO_TEXT = CodeText("", [], [], [], [], set(), frozenset(), [], reads_definitions=False, reads_namespace=False)
+_NO_TEXT = CodeText(
+    "", [], [], [], [], set(), frozenset(), frozenset(), [], reads_definitions=False, reads_namespace=False
+)
+
+
+def _is_own_name(value: object) -> bool:
+    """Whether a name of a module stands for something of its own: not for a module, nor for `annotations`."""
+    return type(value) is not ModuleType and type_module(type(value)) != "__future__"
 
 
 def _with_statements(node: TakenNode, statements: bytes) -> TakenNode:

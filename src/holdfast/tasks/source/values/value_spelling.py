@@ -514,9 +514,11 @@ class ValueSpelling:
     def _array(self, path: str, value: Any, found: type) -> bool:
         """An array or a number of numpy, which are as plain as any; False for other things of that package."""
         base = _array_base(found)
-        parts = type_dict(base) if base is not None else {}
-        dtype = parts["dtype"].__get__(value) if base is not None else None
-        if base is None or dtype.hasobject:
+        if base is None:
+            return False
+        parts = type_dict(base)
+        dtype = parts["dtype"].__get__(value)
+        if dtype.hasobject:
             return False
         self._sink.package_type(base)
         self._check_size(0, parts["nbytes"].__get__(value))
