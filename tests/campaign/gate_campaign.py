@@ -36,6 +36,7 @@ from observed import Zygote
 
 OBSERVER = Path(__file__).with_name("observed_task.py")
 TRIES = 40
+LIKE_A_KEY = "a literal like a key"
 REFUSED, ACCEPTED = 3, 0
 
 
@@ -276,9 +277,13 @@ def judge(case: Case, verdict: Verdict) -> str:
 
 
 def _is_named_as_opaque(case: Case, verdict: Verdict) -> bool:
-    """Resume 57: of a value that cannot be compared, the statements count; where those are the same, it is named."""
+    """Resume 57: of a value that cannot be compared, the statements count; where those are the same, it is named.
+    What has the form of a key never counts: neither it nor a digest of it is kept.
+    """
     lines = [line for line in verdict.said.splitlines() if "cannot be compared" in line]
-    return FROM_OUTSIDE in case.what and any(name in line for line in lines for group in case.names for name in group)
+    return (FROM_OUTSIDE in case.what or LIKE_A_KEY in case.what) and any(
+        name in line for line in lines for group in case.names for name in group
+    )
 
 
 def check_seed(kind: str, seed: int, place: Path, bench: Bench, gate: Gate = real_gate) -> Finding:

@@ -298,7 +298,142 @@ HELD = {
         code("C = [lambda: 'x', lambda: 'one']\n" + SOLVE.format("C[1]()")),
         "'one'",
         "'two'",
-        "the code of <lambda>#2() in tk.py has changed",
+        "the code of C[1]() in tk.py has changed",
+    ),
+    "field of a named tuple": (
+        code(
+            "from typing import NamedTuple\nclass P(NamedTuple):\n    tone: str\n    n: int\nC = P('one', 1)\n"
+            + SOLVE.format("C.tone")
+        ),
+        "'one'",
+        "'two'",
+        "C.tone in tk.py has changed: 'one' → 'two'",
+    ),
+    "order of a map": (
+        code("SHOTS = {'b': 'two', 'a': 'one'}\n" + SOLVE.format("','.join(SHOTS)")),
+        "{'b': 'two', 'a': 'one'}",
+        "{'a': 'one', 'b': 'two'}",
+        "the order of SHOTS in tk.py has changed: 'b', 'a' → 'a', 'b'",
+    ),
+    "order within an ordered map": (
+        code(
+            "import collections\nC = collections.OrderedDict(a=1, b=2)\nC.move_to_end('b')\n"
+            + SOLVE.format("','.join(C)")
+        ),
+        "move_to_end('b')",
+        "move_to_end('a')",
+        "the order of C in tk.py has changed: 'a', 'b' → 'b', 'a'",
+    ),
+    "added to a map": (
+        code("SHOTS = {'b': 'two', 'c': 'one'}\n" + SOLVE.format("','.join(SHOTS)")),
+        "'one'}",
+        "'one', 'a': 'new'}",
+        "SHOTS['a'] in tk.py is new: 'new'",
+    ),
+    "weak reference": (
+        code(
+            "import weakref\nclass C:\n    p = ''\n    def __init__(self, q): self.q = q\nKEPT = [C('one')]\nREF = weakref.ref(KEPT[0])\n"
+            + SOLVE.format("REF().q")
+        ),
+        "'one'",
+        "'two'",
+        "REF().q in tk.py has changed: 'one' → 'two'",
+    ),
+    "map of weak references": (
+        code(
+            "import weakref\nclass C:\n    def __init__(self, q): self.q = q\nKEPT = [C('one')]\nM = weakref.WeakValueDictionary(a=KEPT[0])\n"
+            + SOLVE.format("M['a'].q")
+        ),
+        "'one'",
+        "'two'",
+        "M['a'].q in tk.py has changed: 'one' → 'two'",
+    ),
+    "own Decimal": (
+        code("import decimal\nclass D(decimal.Decimal): pass\nC = D('1.0')\n" + SOLVE.format("str(C)")),
+        "'1.0'",
+        "'2.0'",
+        "C.content in tk.py has changed: '1.0' → '2.0'",
+    ),
+    "own path": (
+        code("import pathlib\nclass P(type(pathlib.Path())): pass\nC = P('a/one')\n" + SOLVE.format("C.name")),
+        "a/one",
+        "a/two",
+        "C.content in tk.py has changed: 'a/one' → 'a/two'",
+    ),
+    "own queue with a length": (
+        code("import collections\nclass Q(collections.deque): pass\nC = Q('abc', 2)\n" + SOLVE.format("str(C.maxlen)")),
+        "'abc', 2",
+        "'abc', 1",
+        "has changed",
+    ),
+    "own complex number": (
+        code("class Z(complex): pass\nC = Z(1, 2)\n" + SOLVE.format("str(C.imag)")),
+        "Z(1, 2)",
+        "Z(1, 3)",
+        "C.content in tk.py has changed: (1+2j) → (1+3j)",
+    ),
+    "own random numbers": (
+        code("import random\nclass R(random.Random): pass\nC = R(1)\n" + SOLVE.format("str(C.random())")),
+        "R(1)",
+        "R(2)",
+        "C.content",
+    ),
+    "order of positional patterns": (
+        code(
+            "class C:\n    __match_args__ = ('a', 'b')\n    a, b = 'one', 'two'\ndef f(c):\n    match c:\n        case C(x): return x\n"
+            + SOLVE.format("f(C())")
+        ),
+        "('a', 'b')",
+        "('b', 'a')",
+        "C.__match_args__[0] in tk.py has changed: 'a' → 'b'",
+    ),
+    "option of a dataclass": (
+        code(
+            "from dataclasses import dataclass\n@dataclass(order=True)\nclass C:\n    a: int = 1\n"
+            + SOLVE.format("str(C() == C())")
+        ),
+        "order=True",
+        "eq=False",
+        "C (options) in tk.py has changed",
+    ),
+    "metadata of a field": (
+        code(
+            "import dataclasses\n@dataclasses.dataclass\nclass C:\n    a: int = dataclasses.field(default=1, metadata={'help': 'one'})\n"
+            + SOLVE.format("dataclasses.fields(C)[0].metadata['help']")
+        ),
+        "'one'",
+        "'two'",
+        "C.a (metadata)['help'] in tk.py has changed: 'one' → 'two'",
+    ),
+    "docstring of a class": (
+        code("class C:\n    'one'\n" + SOLVE.format("C.__doc__")),
+        "'one'",
+        "'two'",
+        "C.__doc__ in tk.py has changed: 'one' → 'two'",
+    ),
+    "annotation of a class": (
+        code("import typing\nclass C:\n    a: 'one'\n" + SOLVE.format("C.__annotations__['a']")),
+        "'one'",
+        "'two'",
+        "C.__annotations__['a'] in tk.py has changed: 'one' → 'two'",
+    ),
+    "fields of a type that is decoded": (
+        code(
+            "import dataclasses, msgspec\n@dataclasses.dataclass\nclass C:\n    a: int\n"
+            + SOLVE.format("str(msgspec.json.decode(b'{\"a\": 1}', type=C).a)")
+        ),
+        "a: int",
+        "a: float",
+        "C",
+    ),
+    "variable like that of a tokeniser": (
+        code(
+            "import os\nos.environ['STOP_TOKENS'] = '<stop>,</s>,<one>'\nC = os.environ['STOP_TOKENS']\n"
+            + SOLVE.format("C")
+        ),
+        "<one>",
+        "<two>",
+        "C in tk.py has changed; it comes from the environment and is not shown",
     ),
     "inherited method": (
         code("class B:\n    def p(self): return 'one'\nclass C(B): pass\nX = C()\n" + SOLVE.format("X.p()")),

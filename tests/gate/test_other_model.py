@@ -76,6 +76,9 @@ def test_resume_63_a_wrong_server_gets_exactly_one_call(holdfast, server, other,
     assert added(before, after) == ["call", "refused", "trial"]
     session = next(one for one in after if one["type"] == "session" and one["number"] == 2)
     assert session["config"]["models"]["m"]["base_url"] == server.base_url and not session.get("changes")
+    # Nor does any other record have it: not even the command line that it was typed in.
+    assert session["invocation"][-1] == "models.m.base_url=[address]"
+    assert not [one for one in after[len(before) :] if other.base_url in str(one)]
     refused = next(one for one in after if one["type"] == "refused")
     assert (refused["name"], refused["model"], refused["usage"]["output_tokens"]) == ("impostor", "m", 1)
     assert [one["status"] for one in holdfast.records("r", "trial")] == ["valid", "unfinished"]
@@ -121,10 +124,10 @@ def test_resume_62_another_model_at_the_same_address(holdfast, server, tmp_path)
     assert names(holdfast) == {"counting"} and holdfast.json("status", "r")["state"] == "complete"
 
 
-def azure_eval(tmp_path):
+def azure_eval(tmp_path, provider="azure"):
     write_dataset(tmp_path, 20)
     task = {"dataset": "rows", "prompt": "{question}", "target": "{answer}", "scorers": ["exact"]}
-    model = {"provider": "azure", "model": "counting"}
+    model = {"provider": provider, "model": "counting"}
     data = {"name": "env", "models": {"m": model}, "datasets": {"rows": {"path": "rows.jsonl"}}, "tasks": {"t": task}}
     return write_eval(tmp_path, {**data, "concurrency_limit": 8})
 
@@ -143,6 +146,23 @@ def test_resume_62_an_address_from_the_environment(holdfast, server, other, tmp_
     served = [one["data"] for one in holdfast.records("r", "note") if one["kind"] == "served"]
     assert served == [{"model": "m", "name": "counting", "address": one.base_url} for one in (server, other)]
     assert "azure-key-0123456789" not in "".join(map(str, holdfast.records("r")))
+
+
+def test_resume_62_the_address_of_openai_from_the_environment(holdfast, server, other, tmp_path):
+    """Resume 62: OPENAI_BASE_URL is an address like another: noted with its key hidden, and another model refused."""
+    eval_file = azure_eval(tmp_path, "openai")
+    key = {"OPENAI_API_KEY": "openai-key-0123456789"}
+    here, there = ({**key, "OPENAI_BASE_URL": one.base_url} for one in (server, other))
+    killed(holdfast, server, eval_file, in_flight=8, **here)
+    other.behave(model="impostor")
+    before = holdfast.records("r")
+    assert f"The server at {other.base_url} reports" in holdfast("resume", "r", code=3, **there).err
+    assert not [one for one in holdfast.records("r")[len(before) :] if other.base_url in str(one)]
+    other.behave()
+    holdfast("resume", "r", code=0, **there)
+    served = [one["data"]["address"] for one in holdfast.records("r", "note") if one["kind"] == "served"]
+    assert served == [server.base_url, other.base_url]
+    assert "openai-key-0123456789" not in "".join(map(str, holdfast.records("r")))
 
 
 def test_resume_62_a_router_is_counted_and_a_third_name_refused(holdfast, server, tmp_path):

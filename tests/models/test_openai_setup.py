@@ -7,6 +7,7 @@ from chat_server import QUESTION, answering, ask_once, chat_server, completion
 
 from holdfast.errors import ConfigurationError
 from holdfast.models import Request, open_provider
+from holdfast.models.env_file import names_from_file, read_env_file
 from holdfast.models.openai.endpoint import OpenAIOptions, resolve_chat
 from holdfast.models.openai.presets import PRESETS
 from holdfast.spec import Generation, ModelSpec, Timeouts
@@ -108,6 +109,41 @@ def test_azure_has_its_own_header_and_address():
     assert token_field("azure", environment) == "max_completion_tokens"
     with pytest.raises(ConfigurationError, match=r"azure/tiny has no base_url.*RESOURCE"):
         endpoint("azure", {"AZURE_OPENAI_API_KEY": KEY})
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable", "key", "path"),
+    [
+        ("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY", "/v1"),
+        ("groq", "GROQ_BASE_URL", "GROQ_API_KEY", "/openai/v1"),
+        ("together", "TOGETHER_BASE_URL", "TOGETHER_API_KEY", "/v1"),
+    ],
+)
+def test_the_environment_names_another_address(provider, variable, key, path):
+    """As for the service's own library: with its key if there is one; what the eval says comes first."""
+    given = "https://me.example" if provider == "groq" else f"https://me.example{path}/"
+    found = endpoint(provider, {variable: given, key: KEY})
+    assert found.url == f"https://me.example{path}/chat/completions"
+    assert (found.headers, found.key_variable) == ({"Authorization": f"Bearer {KEY}"}, key)
+    assert endpoint(provider, {variable: given}).headers == {}
+    assert endpoint(provider, {variable: "", key: KEY}).url.startswith(PRESETS[provider].base_url)
+    spec = ModelSpec(provider=provider, model="tiny", base_url="http://127.0.0.1:9/v1")
+    said, _ = resolve_chat(spec, PRESETS[provider], OpenAIOptions(), {variable: given, key: KEY})
+    assert said.url.startswith("http://127.0.0.1:9/v1") and said.headers == {}
+
+
+def test_a_file_does_not_send_the_key_of_the_environment_elsewhere(tmp_path, request):
+    """An address in `.env` gets the key that is in it as well, and no other."""
+    request.addfinalizer(names_from_file.clear)
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://me.example/v1\n")
+    environment = {"OPENAI_API_KEY": KEY}
+    read_env_file(tmp_path, environment)
+    with pytest.raises(ConfigurationError, match=r"OPENAI_BASE_URL is set in a file \.env, and OPENAI_API_KEY is not"):
+        endpoint("openai", environment)
+    (tmp_path / ".env").write_text(f"OPENAI_BASE_URL=https://me.example/v1\nOPENAI_API_KEY={KEY}\n")
+    environment = {}
+    read_env_file(tmp_path, environment)
+    assert endpoint("openai", environment).headers == {"Authorization": f"Bearer {KEY}"}
 
 
 def test_azure_takes_a_dated_api():

@@ -161,7 +161,7 @@ def _provider_status(name: str, needs: str, description: str) -> ProviderStatus:
 def _needs_of_service(service: Service) -> str:
     missing = [
         f"the environment variable {variable}"
-        for variable in (service.api_key_env, service.base_url_env)
+        for variable in (service.api_key_env, "" if service.base_url else service.base_url_env)
         if variable and not os.environ.get(variable)
     ]
     host = urlsplit(service.base_url).hostname

@@ -30,6 +30,10 @@ _COMMENT = re.compile(r"\s#")
 _ESCAPES = {r"\n": "\n", r"\r": "\r", r"\t": "\t"}
 
 
+names_from_file: set[str] = set()
+"""The variables of this process that come from such a file."""
+
+
 def read_env_file(directory: Path, environment: MutableMapping[str, str] = os.environ) -> list[str]:
     """Adds the variables of the directory's `.env` that are not set yet; returns warnings, without any content.
 
@@ -100,7 +104,9 @@ def _value(text: str) -> str | None:
 
 
 def _set(name: str, value: str, environment: MutableMapping[str, str]) -> None:
-    environment.setdefault(name, value)
+    if name not in environment:
+        environment[name] = value
+        names_from_file.add(name)
     if _SECRET_NAME.search(name) or looks_like_key(value) or has_credentials(value):
         # Also where the environment has another value: this one has no place in a run either.
         known_secrets.remember(name, value)

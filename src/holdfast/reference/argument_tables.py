@@ -22,7 +22,12 @@ _ABOUT_REQUIREMENTS = (
     " more about each of them."
 )
 _ABOUT_PROVIDERS = "`provider` of a model names one of these, or an installed plug-in, which has `args` of its own."
-_SERVICES = ("provider", "service", "`base_url`", "`api_key_env`", "`max_tokens_field`")
+_SERVICES = ("provider", "service", "`base_url`", "variable of another address", "`api_key_env`", "`max_tokens_field`")
+_SERVICE_PARTS = ("base_url", "base_url_env", "api_key_env", "max_tokens_field")
+_ABOUT_ADDRESSES = (
+    "Without `base_url`, the variable of another address is looked for in the environment; the service's key is then"
+    " sent there, if it is set. The address is noted in the run, and may change on resume like `base_url`."
+)
 _COMMON = tuple(field.name for field in msgspec.structs.fields(BuiltInRequirement))
 """The arguments that every requirement takes."""
 
@@ -47,11 +52,11 @@ def requirement_lines() -> list[str]:
 def provider_lines() -> list[str]:
     """Every provider, and the parts of a script."""
     services = [
-        (f"`{name}`", preset.description, *map(_code, (preset.base_url, preset.api_key_env, preset.max_tokens_field)))
+        (f"`{name}`", preset.description, *(_code(getattr(preset, part)) for part in _SERVICE_PARTS))
         for name, preset in PRESETS.items()
     ]
     lines = ["## Providers", "", _ABOUT_PROVIDERS, "", "### OpenAI and compatible services", ""]
-    lines += [*markdown_table(_SERVICES, services), "", "All of them take these `args`:", ""]
+    lines += [*markdown_table(_SERVICES, services), "", _ABOUT_ADDRESSES, "", "All of them take these `args`:", ""]
     lines += [*_arguments(OPTIONS["openai"]), ""]
     for name in ("anthropic", "local", "scripted"):
         lines += [f"### Provider `{name}`", "", *_about(OPTIONS[name])]

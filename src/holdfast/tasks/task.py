@@ -138,6 +138,13 @@ class Task:
 
         return take_code(roots)
 
+    def resized(self, **sizes: Any) -> Task:
+        """The same task, which asks for more or less; its code is the same, and is not taken again."""
+        made = dataclasses.replace(self, **sizes)
+        if "taken" in vars(self):
+            vars(made)["taken"] = self.taken
+        return made
+
     def _code_roots(self) -> dict[str, object]:
         """The parts of the task that are a person's own, by the names that they have in the tree."""
         parts: dict[str, object] = {}

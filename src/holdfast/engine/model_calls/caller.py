@@ -62,6 +62,9 @@ class CallCounts:
     rate_limited: int = 0
 
 
+_NOT_ON_RECORD = "The server reports a model that is not on record."
+
+
 class ModelClosed(Rejected):
     """The model refused the key, does not exist or could not be opened, and is disabled for this session."""
 
@@ -69,7 +72,9 @@ class ModelClosed(Rejected):
 
     def __init__(self, model: OpenModel, usage: Usage | None = None, other: str | None = None) -> None:
         """`usage` is what a reply took that could not be used, `other` the model that gave it, if that is why."""
-        super().__init__(f"{model.name} is disabled for this session. {model.refusal}")
+        # Trials record this, and the address of another model is not to be in the run.
+        why = f"{_NOT_ON_RECORD} Its reply was kept out." if model.is_other_model else model.refusal
+        super().__init__(f"{model.name} is disabled for this session. {why}")
         self.usage, self.other, self.setting = usage, other, model.setting
 
 

@@ -15,7 +15,7 @@ from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, other_models
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TaskCode
 from holdfast.run.core.slots.slot_names import judge_of
-from holdfast.run.drift.code_changes import code_changes
+from holdfast.run.drift.code_changes import code_changes, is_lost
 from holdfast.run.drift.gate import UnsteadyNames
 from holdfast.spec import plain_data
 from holdfast.spec.compare import model_identity
@@ -38,8 +38,11 @@ def mark_changes(
 
 
 def _with_marks(old: TaskCode | None, new: TaskCode, unsteady: Mapping[str, set[str]] | None) -> TaskCode:
-    changed = code_changes(old.tree if old is not None else None, new.tree, unsteady)
-    asks = {SOLVER_ROOT, SAMPLING_ROOT} & changed.keys()
+    changed: Collection[str] = code_changes(old.tree if old is not None else None, new.tree, unsteady).keys()
+    if is_lost(old) and new.tree is not None:
+        # Nobody knows what gave the answers.
+        changed = new.tree.roots.keys()
+    asks = {SOLVER_ROOT, SAMPLING_ROOT}.intersection(changed)
     scorers = {name: digest + _CHANGED * (f"{SCORER_ROOT}{name}" in changed) for name, digest in new.scorers.items()}
     return msgspec.structs.replace(new, solver=new.solver + _CHANGED * bool(asks), scorers=scorers)
 

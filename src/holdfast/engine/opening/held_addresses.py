@@ -58,6 +58,11 @@ class HeldAddresses:
         held = {path for name in self._held for path in _location_paths(name)}
         return [change for change in self._changes if not _is_below(change.path, held)]
 
+    def unsaved(self) -> tuple[str, ...]:
+        """The addresses that are not saved yet, as they are given."""
+        given = (getattr(self._spec.models[name], field) for name in self._held for field in _ADDRESS)
+        return tuple({text for address in given if address for text in (address, address.rstrip("/"))})
+
     def confirm(self, models: Collection[str]) -> AppliedRecord:
         """The record that saves the addresses of these models."""
         paths = {path for name in models for path in _location_paths(name)}

@@ -131,6 +131,7 @@ class _Resumption:
             lost=[*reader.never_uploaded(), *reader.lost_by_kill()],
             changes=held.changes(),
             mark=mark_of_plan(prepared),
+            unsaved=held.unsaved(),
         )
         return session_record(reader.run.hex(), number, pins, contents)
 

@@ -368,7 +368,7 @@ class ResumeComparison:
         if name not in self._code or not self._saved.tasks[name].use:
             return task
         wide = merge_task_sizes(self._code[name], code)
-        return dataclasses.replace(task, epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
+        return task.resized(epochs=wide.epochs, limit=wide.limit, axes=wide.axes)
 
     def _without_reductions(self, spec: EvalSpec) -> EvalSpec:
         """The eval without the numbers that would make a task in Python ask for less than before."""

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -19,7 +20,7 @@ from holdfast.engine.planning.inputs import SavedInputs
 from holdfast.engine.planning.prepared_eval import task_of_entry
 from holdfast.errors import HoldfastError
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import CodeTree, Input, SessionRecord, TaskCode
+from holdfast.run.core.records import CodeTree, Input, TaskCode
 from holdfast.run.drift.code_changes import CodeChange, code_changes, unsteady_names
 from holdfast.run.drift.gate import UnsteadyNames
 from holdfast.run.fold.reader import RunReader
@@ -27,9 +28,11 @@ from holdfast.spec import EvalSpec, plain_data, resolve, typed_eval
 
 _SECONDS = 120
 """For one load; code that takes longer is compared as it is."""
-_HASH_SEEDS = ("random", "1", "2")
-"""Several orders of sets: two loads may agree on one by chance."""
+_HASH_SEEDS = ("random", "1", "2", "3", "4")
+"""Several orders of sets: two loads may agree on one by chance. The first is enough for everything else."""
 
+_LOADED: WeakKeyDictionary[RunReader, dict[tuple[bytes, str], dict[str, CodeTree]]] = WeakKeyDictionary()
+"""What was loaded for one comparison of a run: the gate and the ways out that it names ask for the same."""
 Changes = Mapping[str, Mapping[str, list[CodeChange]]]
 
 
@@ -60,7 +63,7 @@ def unsteady_values(
     if not doubtful:
         return {}
     trees = {name: saved[name].tree for name in doubtful}
-    return _find_unsteady(changes, offered, _load_again(reader.layout.root, reader.sessions[-1], spec, trees))
+    return _find_unsteady(changes, offered, _load_again(reader, spec, trees))
 
 
 def _may_be_unsteady(changes: Mapping[str, list[CodeChange]]) -> Iterator[bool]:
@@ -69,14 +72,18 @@ def _may_be_unsteady(changes: Mapping[str, list[CodeChange]]) -> Iterator[bool]:
 
 
 def _load_again(
-    root: Path, session: SessionRecord, spec: EvalSpec, saved: Mapping[str, CodeTree | None]
+    reader: RunReader, spec: EvalSpec, saved: Mapping[str, CodeTree | None]
 ) -> Iterator[dict[str, CodeTree]]:
     """The trees of the tasks, loaded once more by a new process, each time with another order of sets."""
     trees = {name: tree for name, tree in saved.items() if tree is not None}
-    config = plain_data(spec, explicit=True)
-    request = msgspec.json.encode(_LoadRequest(str(root.absolute()), config, session.inputs, trees, sys.path))
+    root, inputs = str(reader.layout.root.absolute()), reader.sessions[-1].inputs
+    request = msgspec.json.encode(_LoadRequest(root, plain_data(spec, explicit=True), inputs, trees, sys.path))
+    entries = msgspec.json.encode({name: spec.tasks[name] for name in trees})
+    kept = _LOADED.setdefault(reader, {})
     for seed in _HASH_SEEDS:
-        yield _loaded_trees(request, seed)
+        if (entries, seed) not in kept:
+            kept[entries, seed] = _loaded_trees(request, seed)
+        yield kept[entries, seed]
 
 
 def _find_unsteady(
@@ -96,11 +103,9 @@ def _find_unsteady(
 
 
 def _unexplained(changes: Mapping[str, list[CodeChange]], found: Mapping[str, set[str]]) -> bool:
-    """Whether a value differs that no load has explained; a change of code will not be explained by any."""
-    listed = [(root, change) for root, group in changes.items() for change in group]
-    if any(not change.may_be_unsteady for _, change in listed):
-        return False
-    return any(change.name not in found.get(root, ()) for root, change in listed)
+    """Whether another load may explain what no load has yet: only an order differs, and nothing else is refused."""
+    listed = [change for root, group in changes.items() for change in group if change.name not in found.get(root, ())]
+    return bool(listed) and all(change.may_be_unsteady and change.may_be_order for change in listed)
 
 
 def _loaded_trees(request: bytes, seed: str) -> dict[str, CodeTree]:

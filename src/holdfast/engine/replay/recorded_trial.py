@@ -20,7 +20,7 @@ from holdfast.models.env_file import read_env_file
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SAMPLING_ROOT, SOLVER_ROOT, TaskCode
 from holdfast.run.core.run_id import refuse_older
-from holdfast.run.drift.code_changes import code_changes
+from holdfast.run.drift.code_changes import code_changes, is_lost
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.spec import TrialLimits
@@ -102,6 +102,8 @@ def _code_notes(task: Task, saved: TaskCode | None, inputs: SavedInputs) -> Iter
         yield f"{', '.join(sorted(names))} no longer exists; the run's own copy was used."
     if saved is None:
         return
+    if is_lost(saved):
+        yield f"The record of the task's code is damaged (session {saved.tree_session}): it was not compared."
     code = comparable_code(task, saved)
     changed = {SOLVER_ROOT, SAMPLING_ROOT} & code_changes(saved.tree, code.tree).keys()
     if changed or code.solver != saved.solver or code.settings != saved.settings:

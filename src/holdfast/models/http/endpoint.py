@@ -1,7 +1,8 @@
 """Where a model is reached over HTTP and with what: decided once, when the provider is opened.
 
 A key is read from the environment under the name the configuration gives; it appears in no message.
-A service's key goes to the service's own address only: with another `base_url`, `api_key_env` names the key.
+A service's key goes to the service's own address, and to one that the environment names beside the key: with another
+`base_url`, `api_key_env` names the key.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.models.env_file import names_from_file
 from holdfast.models.http.service import Service
 from holdfast.models.redaction import known_secrets, read_key
 from holdfast.spec import ModelSpec
@@ -53,6 +55,8 @@ class Address(msgspec.Struct, frozen=True):
 
     url: str
     is_home: bool
+    is_named: bool = False
+    """Whether a variable of the environment names it."""
 
 
 def resolve_address(
@@ -63,10 +67,11 @@ def resolve_address(
     `query` is that of the URL, if the address does not bring its own.
     """
     name = model_name(spec)
-    base_url = (spec.base_url or environment.get(service.base_url_env) or service.base_url).rstrip("/")
+    named = "" if spec.base_url else environment.get(service.base_url_env, "").strip()
+    base_url = (spec.base_url or named or service.base_url).rstrip("/")
     url = _route_url(name, base_url, service, query)
     is_home = not service.base_url or url == _route_url(name, service.base_url, service, query)
-    return Address(url, is_home)
+    return Address(url, is_home, bool(named))
 
 
 def resolve_endpoint(
@@ -79,6 +84,8 @@ def resolve_endpoint(
     """The endpoint of a model; a ConfigurationError names what is missing and how to supply it."""
     name = model_name(spec)
     key_variable = spec.api_key_env or (service.api_key_env if address.is_home else "")
+    if not key_variable and address.is_named and environment.get(service.api_key_env):
+        key_variable = _key_for_named_address(name, service)
     key, own = _key_header(name, key_variable, service, environment), _own_headers(name, spec.headers)
     given = {header.lower() for header in own}
     usual = {header: value for header, value in service.headers.items() if header.lower() not in given}
@@ -95,6 +102,21 @@ def resolve_endpoint(
         key_variable=key_variable,
         route=service.version_path + service.route,
     )
+
+
+def _key_for_named_address(name: str, service: Service) -> str:
+    """The variable of the key for an address that a variable names, as the service's own library takes both.
+
+    Raises:
+        ConfigurationError: the file `.env` would send a key of the person's environment to an address of its own.
+    """
+    if service.base_url_env in names_from_file and service.api_key_env not in names_from_file:
+        raise ConfigurationError(
+            f"{name}: {service.base_url_env} is set in a file .env, and {service.api_key_env} is not: the key would go"
+            " to an address that somebody else may have written.",
+            hint=f"Set {service.base_url_env} in the environment, or name the key for that address in api_key_env.",
+        )
+    return service.api_key_env
 
 
 def model_name(spec: ModelSpec) -> str:

@@ -14,6 +14,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str = ""
     api_key_env: str = ""
     base_url_env: str = ""
+    """The variable by which the service's own library is given another address."""
     base_url_example: str = ""
     base_path: str = ""
     """Added to a base_url that ends after its host."""

@@ -20,7 +20,7 @@ class OpenAIOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     max_tokens_field: str | None = None
     """The field of the request that carries `generation.max_tokens`. Default: that of the service, see the table;
-    max_tokens where `base_url` is set.
+    max_tokens where another address is set.
     Example: `max_completion_tokens`
     """
 

@@ -18,6 +18,7 @@ PRESETS = {
         description="OpenAI, and with base_url any server that speaks its chat protocol",
         base_url="https://api.openai.com/v1",
         api_key_env="OPENAI_API_KEY",
+        base_url_env="OPENAI_BASE_URL",
         # The newer models there refuse the older name; the older ones take both.
         max_tokens_field="max_completion_tokens",
     ),

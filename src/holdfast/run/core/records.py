@@ -121,6 +121,8 @@ VALUE, CODE, BYTECODE, PACKAGE, STATEMENTS, OPAQUE, UNSTEADY = (
 """What a node of a code tree is. `statements` are the lines behind a value, which count if it is opaque or unsteady."""
 STATEMENTS_OF = " (statements)"
 """What follows the name of a value in the name of the node with its statements."""
+ORDER_OF = " (order)"
+"""What follows the name of a map in the name of the node with the order of its keys."""
 CLASS = "class"
 """The text of a node that is the code of a class."""
 

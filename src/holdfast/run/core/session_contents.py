@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +33,8 @@ class SessionContents:
     mark: int = 0
     weights: dict[str, str] = field(default_factory=dict)
     takes_seed: dict[str, bool] = field(default_factory=dict)
+    unsaved: tuple[str, ...] = ()
+    """Texts that may stand in the command line and are not to be saved."""
 
     @classmethod
     def carried_over(cls, last: SessionRecord) -> SessionContents:
@@ -67,7 +69,7 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         inputs=contents.inputs,
         environment=environment(str(contents.config.get("directory", "."))),
         packages=contents.packages,
-        invocation=_invocation(contents.config),
+        invocation=_invocation(contents.config, contents.unsaved),
         source=contents.source,
         planned=contents.planned,
         plan=contents.plan,
@@ -82,12 +84,15 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
     )
 
 
-def _invocation(config: Mapping[str, Any]) -> list[str]:
-    """The command line, without the keys that it may hold; bytes that are no text become escapes."""
+def _invocation(config: Mapping[str, Any], unsaved: Sequence[str]) -> list[str]:
+    """The command line, without what it may hold of keys and of other texts; bytes that are no text become escapes."""
     models = config.get("models")
     for model in models.values() if isinstance(models, Mapping) else ():
         variable = model.get("api_key_env") if isinstance(model, Mapping) else None
         if isinstance(variable, str):
             # A resumed session opens its models later.
             known_secrets.remember(variable, os.environ.get(variable, ""))
-    return [known_secrets.redact(word.encode(errors="backslashreplace").decode()) for word in sys.argv]
+    words = [known_secrets.redact(word.encode(errors="backslashreplace").decode()) for word in sys.argv]
+    for text in sorted(unsaved, key=len, reverse=True):
+        words = [word.replace(text, "[address]") for word in words]
+    return words

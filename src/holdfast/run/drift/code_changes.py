@@ -16,11 +16,13 @@ from holdfast.run.core.records import (
     CLASS,
     CODE,
     OPAQUE,
+    ORDER_OF,
     PACKAGE,
     STATEMENTS,
     STATEMENTS_OF,
     UNSTEADY,
     CodeTree,
+    TaskCode,
     ValueNode,
 )
 
@@ -38,11 +40,21 @@ class CodeChange(NamedTuple):
     name: str
     old: ValueNode | None
     new: ValueNode | None
+    is_bound_alike: bool = True
+    """Whether the statements behind it are the same on both sides."""
 
     @property
     def may_be_unsteady(self) -> bool:
-        """Whether it is a value, which may be another at every import."""
-        return not {node.kind for node in (self.old, self.new) if node} & {*_CODES, PACKAGE}
+        """Whether it is a value that the same statements gave, which may be another at every import."""
+        kinds = {node.kind for node in (self.old, self.new) if node}
+        return self.is_bound_alike and not kinds & {*_CODES, PACKAGE}
+
+    @property
+    def may_be_order(self) -> bool:
+        """Whether nothing but an order may differ, which two loads have in common by chance."""
+        if self.old is None or self.new is None or self.name.endswith(ORDER_OF):
+            return True
+        return _may_be_shuffled(self.old.text, self.new.text)
 
     @property
     def is_edit(self) -> bool:
@@ -61,7 +73,16 @@ class CodeChange(NamedTuple):
             return f"the {self.name} has changed: {_text(self.old, 'not used')} → {_text(self.new, 'not used')}"
         if kinds & _CODES:
             return _code_sentence(self.name, self.old, self.new, where)
+        if self.name.endswith(ORDER_OF):
+            return f"the order of {self.name.removesuffix(ORDER_OF)}{where} {_value_words(self.old, self.new)}"
         return f"{self.name}{where} {_value_words(self.old, self.new)}"
+
+
+def _may_be_shuffled(old: str, new: str) -> bool:
+    """Whether two texts may be made of the same parts; of those that are cut, not all is known."""
+    if old.endswith("…") and new.endswith("…"):
+        return True
+    return sorted(old) == sorted(new)
 
 
 def _value_words(old: ValueNode | None, new: ValueNode | None) -> str:
@@ -110,9 +131,10 @@ def _changes(root: str, old: Nodes, new: Nodes, unsteady: Collection[str]) -> li
         before, after = old.get(name), new.get(name)
         if STATEMENTS in {node.kind for node in (before, after) if node is not None} or _is_same(before, after):
             continue
-        if _is_exempt(name, before, unsteady, old) and _same_statements(name, old, new):
+        is_bound_alike = _same_statements(name, old, new)
+        if is_bound_alike and _is_exempt(name, before, unsteady, old):
             continue
-        found.append(CodeChange(root, name, before, after))
+        found.append(CodeChange(root, name, before, after, is_bound_alike))
     return _without_renames(found)
 
 
@@ -141,8 +163,7 @@ def _statements_behind(name: str, nodes: Nodes) -> str:
     while name:
         if name + STATEMENTS_OF in nodes:
             return name + STATEMENTS_OF
-        cut = max(name.rfind(mark) for mark in "[.(")
-        name = name[:cut] if cut > 0 else ""
+        name = _holder(name)
     return ""
 
 
@@ -187,7 +208,7 @@ def place_of(name: str, places: Mapping[str, str]) -> str:
 
 def _holder(name: str) -> str:
     cut = max(name.rfind(mark) for mark in "[.(")
-    return name[:cut] if cut > 0 else ""
+    return name[:cut].rstrip() if cut > 0 else ""
 
 
 def with_unsteady(tree: CodeTree, saved: CodeTree | None, unsteady: Mapping[str, Collection[str]]) -> CodeTree:
@@ -205,8 +226,20 @@ def with_unsteady(tree: CodeTree, saved: CodeTree | None, unsteady: Mapping[str,
     return CodeTree(tree.salt, roots)
 
 
+def _without_orders(changes: Sequence[CodeChange]) -> list[CodeChange]:
+    """Without the order of a map that differs otherwise as well: another order follows from that."""
+    others = [change.name for change in changes if not change.name.endswith(ORDER_OF)]
+    return [change for change in changes if not _is_follow_up(change.name, others)]
+
+
+def _is_follow_up(name: str, others: Sequence[str]) -> bool:
+    home = name.removesuffix(ORDER_OF)
+    return home != name and any(other == home or other.startswith(f"{home}[") for other in others)
+
+
 def first_changes(changes: Sequence[CodeChange]) -> tuple[list[CodeChange], int]:
     """The changes to name, and how many more there are; what follows from an edit is left out beside the edit."""
+    changes = _without_orders(changes)
     edits = [change for change in changes if change.is_edit]
     code = [change for change in edits if change.old is not None and change.old.kind in _CODES]
     listed = [*code, *(change for change in edits if change not in code)] or list(changes)
@@ -225,3 +258,8 @@ def opaque_line(values: Mapping[str, str]) -> str:
         return ""
     listed = list_text([f"{name} ({why})" for name, why in values.items()])
     return f"{len(values)} {'value' if len(values) == 1 else 'values'} cannot be compared: {listed}"
+
+
+def is_lost(code: TaskCode | None) -> bool:
+    """Whether the tree of a task, as `recorded_code` gives it, was in the record of a session that is damaged."""
+    return code is not None and code.tree is None and code.tree_session > 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from holdfast.run.core.display_text import list_text
 from holdfast.run.core.provenance import environment, packages
 from holdfast.run.core.records import UNSTEADY, SessionRecord, TaskCode
-from holdfast.run.drift.code_changes import code_changes, opaque_line, opaque_values
+from holdfast.run.drift.code_changes import code_changes, is_lost, opaque_line, opaque_values
 from holdfast.run.drift.gate import Snapshot
 
 
@@ -18,7 +18,16 @@ class CodeNotes:
         self._session, self._saved, self._now = session, saved, now
 
     def lines(self) -> list[str]:
-        return [*self._opaque(), *self._unsteady(), *self._unaffected(), *self._surroundings()]
+        return [*self._lost(), *self._opaque(), *self._unsteady(), *self._unaffected(), *self._surroundings()]
+
+    def _lost(self) -> Iterator[str]:
+        """Tasks of which no more than the files could be compared."""
+        for task, code in self._saved.items():
+            if is_lost(code) and task in self._now.code:
+                yield (
+                    f"tasks.{task}: the record of its code is damaged (session {code.tree_session}), so only its files"
+                    " were compared; what they read when they are loaded was not"
+                )
 
     def _opaque(self) -> Iterator[str]:
         if line := opaque_line(opaque_values([code.tree for code in self._now.code.values()])):
@@ -49,7 +58,7 @@ class CodeNotes:
 
     def _has_changed(self, task: str) -> bool:
         saved, now = self._saved.get(task), self._now.code.get(task)
-        if saved is None or now is None:
+        if saved is None or now is None or is_lost(saved):
             return True
         if (saved.solver, saved.scorers, saved.settings) != (now.solver, now.scorers, now.settings):
             return True

@@ -16,7 +16,7 @@ from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import SHORT_DIGITS, change_text, list_text, short_sample
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, Change, TaskCode
 from holdfast.run.core.slots.slot_names import judge_of, scorer_of
-from holdfast.run.drift.code_changes import code_changes, first_changes, place_of
+from holdfast.run.drift.code_changes import code_changes, first_changes, is_lost, place_of
 from holdfast.run.drift.task_size import task_size_differences
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.compare import Difference, DriftVerdict, merge_evals, way_out_of
@@ -193,7 +193,9 @@ def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str, field: st
 
 
 def _compare_trees(task: str, old: TaskCode, offered: Snapshot, field: str) -> Iterator[Difference]:
-    """What the code of a task is and holds, piece by piece."""
+    """What the code of a task is and holds, piece by piece; without a record of it, its files decide."""
+    if is_lost(old):
+        yield from _compare_files(old, offered.code[task].files, offered.files.get(task, []), field)
     places, mutated = offered.places.get(task, {}), offered.mutated.get(task, frozenset())
     found = code_changes(old.tree, offered.code[task].tree, offered.unsteady.get(task))
     for root, changes in found.items():
@@ -208,6 +210,15 @@ def _compare_trees(task: str, old: TaskCode, offered: Snapshot, field: str) -> I
             yield _changed_code(path, drift, why)
         if more:
             yield _changed_code(path, drift, f"and {more} more")
+
+
+def _compare_files(old: TaskCode, files: Sequence[str], changed: Sequence[str], field: str) -> Iterator[Difference]:
+    """The files of code whose tree is lost: as long as all of them are as they were, the code is."""
+    lost = f"the record of what the code was is damaged (session {old.tree_session})"
+    if changed:
+        yield _changed_code(field, Drift.IDENTITY, f"{lost}, and {list_text(changed)} is not as in the run's own copy")
+    elif not files:
+        yield _changed_code(field, Drift.IDENTITY, f"{lost}, and the code is in no file that could be compared instead")
 
 
 def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str]) -> Iterator[Difference]:

@@ -6,7 +6,7 @@ They count for a value that cannot be compared, and for one that is another at e
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
 from holdfast.tasks.source.syntax import Chain
@@ -19,8 +19,13 @@ _BOUND: WeakKeyDictionary[SourceText, dict[str, list[ast.stmt]]] = WeakKeyDictio
 def statements_of(source: SourceText, name: str) -> list[ast.stmt]:
     """The statements at the level of the module that bind a name or change its value."""
     if source not in _BOUND:
-        _BOUND[source] = _by_name(source.tree)
+        _BOUND[source] = _by_name(source.tree.body if source.tree else ())
     return _BOUND[source].get(name, [])
+
+
+def statements_binding(body: Iterable[ast.stmt], name: str) -> list[ast.stmt]:
+    """Those of a list of statements that bind a name or change its value."""
+    return [statement for statement in body if name in _changed_by(statement)]
 
 
 def statements_naming(source: SourceText, name: str) -> list[ast.stmt]:
@@ -63,9 +68,9 @@ def _is_about(node: ast.stmt, name: str) -> bool:
     return not hasattr(node, "body") and _names(node, name)
 
 
-def _by_name(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
+def _by_name(body: Iterable[ast.stmt]) -> dict[str, list[ast.stmt]]:
     found: dict[str, list[ast.stmt]] = {}
-    for statement in tree.body if tree else ():
+    for statement in body:
         for name in sorted(_changed_by(statement)):
             found.setdefault(name, []).append(statement)
     return found

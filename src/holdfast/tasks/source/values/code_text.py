@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from holdfast.models.redaction import SHORTEST
 from holdfast.tasks.source.syntax import Chain
 
 Mask = Callable[[str], str]
@@ -24,8 +25,18 @@ _CLOSED = (*_FUNCTIONS, ast.ClassDef, ast.Constant, ast.expr_context)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _READS_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir", "globals"})
 """Builtins through which code sees the names of its variables."""
-_READS_DEFINITIONS = frozenset({"__doc__", "getdoc", "__annotations__", "get_type_hints", "signature", "getsource"})
-"""Names through which code sees docstrings and annotations."""
+_READS_DEFINITIONS = frozenset(
+    {"__doc__", "getdoc", "__annotations__", "get_type_hints", "signature", "getsource", "get_annotations"}
+    | {"getfullargspec", "getsourcelines", "__signature__", "__slots__", "__orig_bases__", "get_original_bases"}
+    | {"__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "model_fields", "model_json_schema"}
+)
+"""Names through which code sees docstrings and annotations, wherever they stand."""
+_DEFINITION_READERS = frozenset(
+    {"fields", "schema", "json_schema", "convert", "TypeAdapter", "Decoder", "create_model", "validate_call", "help"}
+)
+"""The same for names that mean this only as a function of a module: `dataclasses.fields`."""
+_TYPE_KEYWORDS = frozenset({"type", "response_model", "response_format", "tools"})
+"""Arguments by which packages are given a class or a function to look at."""
 _READS_ALL = frozenset({(("globals",), 0), (("vars",), 0), (("eval",), 1), (("exec",), 1)})
 """Calls, and their number of arguments, that reach any name of a module."""
 _IMPORTERS = frozenset({("importlib", "import_module"), ("import_module",), ("__import__",)})
@@ -62,6 +73,10 @@ class CodeText(NamedTuple):
     """The names of variables and attributes that it changes."""
     mentioned: frozenset[str]
     """Every name and attribute in it, and the texts that it may look one up by."""
+    iterated: frozenset[str]
+    """Of those, the ones that it may go through one by one: it does more than to look something up in them."""
+    long_texts: list[str]
+    """The texts in it that are long enough to be keys."""
     reads_definitions: bool
     """Whether it looks at docstrings or annotations."""
     reads_namespace: bool
@@ -96,7 +111,9 @@ def code_text(
         list(writer.free_used),
         writer.written - {""},
         mentioned=frozenset(writer.mentioned),
-        reads_definitions=bool(writer.mentioned & _READS_DEFINITIONS),
+        iterated=frozenset(name for name, count in writer.uses.items() if count > writer.lookups[name]),
+        long_texts=writer.long_texts,
+        reads_definitions=writer.reads_definitions,
         reads_namespace=writer.reads_namespace or ("sys", "modules") in writer.references,
     )
 
@@ -144,7 +161,12 @@ class _Writer:
         self.free_used: dict[str, None] = {}
         self.mentioned: set[str] = set()
         self.written: set[str] = set()
+        self.long_texts: list[str] = []
+        self.uses: Counter[str] = Counter()
+        self.lookups: Counter[str] = Counter()
+        """How often names are used, and used only to look one thing up, to search or to count."""
         self.reads_namespace = False
+        self._gives_types = False
 
     def write(self, node: ast.AST, scopes: _Scopes) -> str:
         if isinstance(node, ast.Name | ast.Attribute):
@@ -159,13 +181,23 @@ class _Writer:
             return self._subscript(node, scopes)
         if isinstance(node, ast.Call):
             self._look_at_call(node, ())
+        elif isinstance(node, ast.Compare) and all(isinstance(sign, ast.In | ast.NotIn) for sign in node.ops):
+            for searched in node.comparators:
+                self.lookups.update(_dotted(searched))
         elif isinstance(node, ast.AugAssign):
             self.written.add(_last_name(node.target))
         return self._fields(node, scopes)
 
+    @property
+    def reads_definitions(self) -> bool:
+        chains = [*self.references, *((found.attribute, *chain) for found, chain in self.imports)]
+        is_read = any(_DEFINITION_READERS.intersection(chain) for chain in chains)
+        return is_read or bool(self.mentioned & _READS_DEFINITIONS) or self._gives_types
+
     def _subscript(self, node: ast.Subscript, scopes: _Scopes) -> str:
         if not isinstance(node.ctx, ast.Load):
             self.written.add(_last_name(node.value))
+        self.lookups.update(_dotted(node.value))
         if name := _global_item(node):
             self.references.add((name,))
             return f"globals.{name}"
@@ -176,12 +208,18 @@ class _Writer:
     def _look_at_call(self, node: ast.Call, attributes: Chain) -> None:
         """Calls that reach something by a name that is only a text, or by any name at all."""
         called = _dotted(node.func)
+        if called == ("len",) and node.args:
+            self.lookups.update(_dotted(node.args[0]))
+        elif called[1:] and called[-1] == "get":
+            self.lookups.update(called[:-1])
         if isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATORS:
             self.written.add(_last_name(node.func.value))
         if name := _literal_import(node):
             self.imports.add((LocalImport(0, name, ""), attributes))
         if called == ("getattr",) and not isinstance(getattr(node.args[1:2] and node.args[1], "value", None), str):
             self.mentioned.add("getattr()")
+        given = (item for item in node.keywords if item.arg in _TYPE_KEYWORDS)
+        self._gives_types |= any(not isinstance(item.value, ast.Constant) for item in given)
         # Without a namespace of its own, text that is run sees every name of the module.
         self.reads_namespace |= (called, len(node.args) + len(node.keywords)) in _READS_ALL
 
@@ -235,6 +273,8 @@ class _Writer:
         if isinstance(value, str):
             if value.isidentifier():
                 self.mentioned.add(value)
+            if len(value) >= SHORTEST:
+                self.long_texts.append(value)
             return repr(self._mask(value))
         if isinstance(value, frozenset):
             return f"frozenset({sorted(map(repr, value))})"
@@ -265,6 +305,7 @@ class _Writer:
             if chain[0] in scope.imported:
                 found = scope.imported[chain[0]]
                 self.imports.add((found, chain[1:]))
+                self.uses.update((found.attribute, *chain))
                 return ".".join((f"<{'.' * found.level}{found.module} {found.attribute}>", *chain[1:]))
             if chain[0] in scope.renamed:
                 return ".".join((self._number(depth, chain[0]), *chain[1:]))
@@ -275,6 +316,7 @@ class _Writer:
             return ".".join((self._number(-1, chain[0]), *chain[1:]))
         self.references.add(chain)
         self.mentioned.update(chain)
+        self.uses.update(chain)
         return ".".join(chain)
 
     def _name(self, name: str, scopes: _Scopes) -> str:

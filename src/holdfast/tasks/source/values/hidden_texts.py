@@ -2,6 +2,8 @@
 
 A key is a text in the form of one, or the value of an environment variable of twelve characters or more whose name says
 key, token, secret or password. It counts as present and nothing more: neither it nor a digest of it is kept.
+Such a text that is not from the environment, but written in the code or read from a file, may be part of a prompt: what
+holds it is said to be incomparable.
 """
 
 from __future__ import annotations
@@ -13,10 +15,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from holdfast.models.redaction import SHORTEST, Secrets, known_secrets
-from holdfast.spec.loading.key_detection import has_credentials, without_keys
+from holdfast.spec.loading.key_detection import has_credentials, looks_like_key, without_keys
 
 KEY_MARK = "[key]"
-_SECRET_VARIABLE = re.compile(r"KEYS?(?![A-Z])|TOKENS?(?![A-Z])|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SECRET_VARIABLE = re.compile(r"KEY(?![A-Z])|TOKEN(?![A-Z])|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_SECRETS_VARIABLE = re.compile(r"KEYS(?![A-Z])|TOKENS(?![A-Z])", re.IGNORECASE)
+"""Several keys or tokens; more often it is those of a tokeniser (`STOP_TOKENS`)."""
+_RANDOM_WORD = re.compile(r"(?=[^\s,;]*[0-9])(?=[^\s,;]*[A-Za-z])[A-Za-z0-9_+/=.:-]{12,}")
 _SHORTEST_DIRECTORY = 4
 """Characters: `/a` and the like would be found in texts that are no paths."""
 
@@ -29,6 +34,9 @@ class TextMask:
         for name, value in environment.items():
             if _SECRET_VARIABLE.search(name):
                 self._remember(value)
+            elif _SECRETS_VARIABLE.search(name):
+                for word in _RANDOM_WORD.findall(value):
+                    self._remember(word)
         self._environment = {value for value in environment.values() if value}
         self._directories: list[str] = []
 
@@ -56,6 +64,13 @@ class TextMask:
     def spelled(self, text: str) -> str:
         """The text as it is compared."""
         return self._relative(self.without_keys(text))
+
+    def holds_own_key(self, text: str) -> bool:
+        """Whether a text has a key in it that is not from the environment."""
+        if len(text) < SHORTEST or not (looks_like_key(text) or has_credentials(text)):
+            return False
+        marked = self._secrets.marked(known_secrets.marked(text, KEY_MARK), KEY_MARK)
+        return KEY_MARK not in marked and not self.is_from_environment(text)
 
     def changes_any(self, texts: Sequence[str]) -> bool:
         """Whether any of many texts is compared otherwise than it is."""

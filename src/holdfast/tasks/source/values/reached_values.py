@@ -7,6 +7,7 @@ its qualified name; those of another file of one's own have the name of that mod
 
 from __future__ import annotations
 
+import ast
 import builtins
 import dataclasses
 import enum
@@ -29,11 +30,12 @@ from types import (
 from typing import Any, NamedTuple, TypeGuard
 
 from holdfast.errors import ConfigurationError
-from holdfast.run.core.records import BYTECODE, CLASS, CODE, OPAQUE, PACKAGE, STATEMENTS, STATEMENTS_OF, VALUE
+from holdfast.run.core.records import BYTECODE, CLASS, CODE, OPAQUE, ORDER_OF, PACKAGE, STATEMENTS, STATEMENTS_OF, VALUE
 from holdfast.tasks.source.importing import guarded, unnumbered
 from holdfast.tasks.source.syntax import Chain, Definition, find_class, spelled_code
 from holdfast.tasks.source.values.binding_statements import (
     patched_attributes,
+    statements_binding,
     statements_naming,
     statements_of,
 )
@@ -48,9 +50,7 @@ from holdfast.tasks.source.values.installed_packages import (
     spec_origin,
 )
 from holdfast.tasks.source.values.running_source import SourceText, module_source, running_definition
-from holdfast.tasks.source.values.value_spelling import (
-    TakenNode,
-    ValueSpelling,
+from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,
     type_label,
@@ -58,6 +58,7 @@ from holdfast.tasks.source.values.value_spelling import (
     type_mro,
     type_qualname,
 )
+from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling
 
 _CLASS_INTERNALS = frozenset(
     {"_abc_impl", "_member_names_", "_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_"}
@@ -68,7 +69,7 @@ _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir
 """Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""
 _CLASS_DUNDERS = frozenset(
     {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__", "__slots__"}
-    | {"__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__", "__match_args__"}
+    | {"__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__"}
     | {"__parameters__", "__orig_bases__", "__abstractmethods__", "__dataclass_fields__", "__dataclass_params__"}
     | {"__hash__", "__type_params__", "__struct_config__", "__struct_encode_fields__", "__signature__", "__total__"}
     | {"__required_keys__", "__optional_keys__", "__readonly_keys__", "__mutable_keys__", "__protocol_attrs__"}
@@ -76,10 +77,15 @@ _CLASS_DUNDERS = frozenset(
     | {"__attrs_props__", "__class_vars__", "__private_attributes__", "__fields__"}
 )
 """What Python and the makers of classes keep in a class: it follows from the rest, or changes nothing."""
+_DATACLASS_OPTIONS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
+_FIELD_PARTS = ("init", "kw_only", "repr", "compare", "hash")
 _MODULE_DUNDERS = frozenset(
     {"__name__", "__file__", "__spec__", "__loader__", "__package__", "__path__", "__cached__", "__builtins__"}
     | {"__annotations__", "__holdfast_source__"}
 )
+
+_MODULE_HOOKS = frozenset({"__getattr__", "__dir__"})
+"""What a module answers with for names that it does not have."""
 
 
 class HeldValue(NamedTuple):
@@ -145,6 +151,7 @@ class ReachedValues:
         self._codes: dict[int, tuple[CodeType, str]] = {}
         """By identity: equal code of two files is not the same."""
         self._classes: dict[int, str] = {}
+        self._own_classes: list[tuple[type, str]] = []
         self._wholes: dict[int, tuple[_Names, bool]] = {}
         self._own_types: dict[int, bool] = {}
         self._functions: dict[int, str] = {}
@@ -160,11 +167,24 @@ class ReachedValues:
             space = None if self._home is None else self._space(self._home)
             self._hold_value(space, name, value, functools.partial(self._around, value))
         self._work()
-        if any(text.reads_definitions for text in self._texts):
+        while any(text.reads_definitions for text in self._texts) and (self._written or self._own_classes):
             self._add_documentation()
+            self._work()
+        self._drop_orders()
         written = {name for text in self._texts for name in text.written}
         codes = {f"{key}()": code for code, key in self._codes.values()}
         return TakenTree(self._nodes, self._held, self._files, self._places, written, codes)
+
+    def _drop_orders(self) -> None:
+        """The order of a map that code only looks things up in makes no difference."""
+        if self._wholes:
+            return
+        iterated = frozenset().union(*(text.iterated for text in self._texts))
+        for held in self._held:
+            name = held.path.rpartition(".")[2]
+            if held.owner is not None and name not in iterated:
+                self._nodes.pop(held.path + ORDER_OF, None)
+                held.nodes.pop(held.path + ORDER_OF, None)
 
     def _start(self, root: Any) -> list[tuple[str, Any]]:
         """The values to begin with, by the names that they have in the tree."""
@@ -191,8 +211,8 @@ class ReachedValues:
         for space, is_open in list(self._wholes.values()):
             for name in list(space.values):
                 is_read = is_open or bool(mentioned & _READS_ANY_NAME) or name in mentioned
-                is_module = type(space.values[name]) is ModuleType
-                if is_read and not name.startswith("__") and not is_module and self._is_new(space, name):
+                is_read = is_read and not name.startswith("__") and _is_own_name(space.values[name])
+                if (is_read or name in _MODULE_HOOKS) and self._is_new(space, name):
                     self._waiting.append(functools.partial(self._name, space, name))
 
     def _is_new(self, space: _Names, name: str) -> bool:
@@ -201,7 +221,7 @@ class ReachedValues:
     # What values are made of.
 
     def function(self, path: str, value: FunctionType) -> TakenNode:
-        key = self._function_key(value)
+        key = self._function_key(value, path)
         if id(value) not in self._functions:
             # Several functions may be made of one piece of code, each with variables or defaults of its own.
             is_one_of_many = bool(value.__closure__) or key in self._named_functions
@@ -307,8 +327,14 @@ class ReachedValues:
             self._whole(self._space(vars(module)))
         elif chain[0] in vars(module):
             self._name(self._space(vars(module)), chain[0])
+        elif self._load(LocalImport(0, f"{module.__name__}.{chain[0]}", ""), "") is None:
+            self._made_on_demand(module)
         else:
             self._imported(LocalImport(0, f"{module.__name__}.{chain[0]}", ""), chain[1:], "")
+
+    def _made_on_demand(self, module: ModuleType) -> None:
+        """A name that a module does not have: its `__getattr__` gives it, or it is one of all modules (`__dict__`)."""
+        self._whole(self._space(vars(module)))
 
     def _foreign_name(self, module: ModuleType, chain: Chain, shown: str) -> None:
         """A name of a package or of Python: by what it is called, unless one's own code was put in its place."""
@@ -341,10 +367,12 @@ class ReachedValues:
         *,
         owner: dict[str, Any] | None = None,
         listed: bool = True,
+        kept: bool = True,
     ) -> None:
         """Puts a value into the tree, and beside it the statements that it comes from.
 
-        `owner` has it as a name; without `listed`, parts that cannot be compared are left out.
+        `owner` has it as a name; without `listed`, parts that cannot be compared are left out; without `kept`, the
+        statements count only if a part of it cannot be compared.
         """
         if type(value) is FunctionType:
             node = self.function(path, value)
@@ -355,16 +383,20 @@ class ReachedValues:
             if not listed:
                 # A package's own objects are its affair, and its version counts.
                 nodes = {key: inner for key, inner in nodes.items() if inner.kind != OPAQUE}
-            self._hold_state(space, HeldValue(owner, path, value, nodes, b""), statements())
+            is_wanted = kept or any(inner.kind == OPAQUE for inner in nodes.values())
+            self._hold_state(space, HeldValue(owner, path, value, nodes, b""), statements() if is_wanted else [])
             return
         if node.text.removesuffix("()") != path:
             self._put(path, node, space)
 
     def _hold_state(self, space: _Names | None, held: HeldValue, statements: list[Any]) -> None:
-        text = code_text(statements, mask=self._mask.without_keys)
+        is_opaque = any(node.kind == OPAQUE for node in held.nodes.values())
+        # A decorator of a package that makes a thing of its own may do so from the docstring, as those of tools do.
+        is_decorated = is_opaque and any(getattr(item, "decorator_list", ()) for item in statements)
+        text = code_text(statements, mask=self._mask.without_keys, documented=is_decorated)
         spelled = text.text.encode(errors="surrogatepass")
         nodes = {key: _with_statements(node, spelled) for key, node in held.nodes.items()}
-        if any(node.kind == OPAQUE for node in nodes.values()):
+        if is_opaque:
             self._follow(text, space)
         self._held.append(held._replace(nodes=nodes, statements=spelled))
         for key, node in nodes.items():
@@ -438,6 +470,8 @@ class ReachedValues:
             inner = LocalImport(0, f"{module.__name__}.{wanted[0]}", "")
             if (found := self._load(inner, "")) is not None:
                 self._module_chain(found, wanted[1:], shown)
+            else:
+                self._made_on_demand(module)
         else:
             self._module_chain(module, wanted, shown)
 
@@ -460,11 +494,14 @@ class ReachedValues:
             # The solver will say so, if it ever comes to that line.
             return None
 
-    def _function_key(self, value: FunctionType) -> str:
+    def _function_key(self, value: FunctionType, path: str = "") -> str:
+        """The name of a function's code; one that has none of its own is called by where it was found."""
         code = value.__code__
         if id(code) not in self._codes:
             module = _module_of_code(value)
-            if is_of_holdfast(module):
+            if path and code.co_name == "<lambda>" and self._is_own_code(code, module):
+                base = path
+            elif is_of_holdfast(module):
                 base = f"holdfast.{code.co_qualname}"
             elif self._is_own_code(code, module):
                 base = f"{self._space(value.__globals__).prefix}{code.co_qualname}"
@@ -501,7 +538,10 @@ class ReachedValues:
             self._put(name, compiled_node(code), space)
             names = _names_within(code)
             self._follow(
-                _NO_TEXT._replace(references=sorted((name,) for name in names), mentioned=frozenset(names)), space
+                _NO_TEXT._replace(
+                    references=sorted((name,) for name in names), mentioned=frozenset(names), iterated=frozenset(names)
+                ),
+                space,
             )
             return None
         source, definition = found
@@ -513,6 +553,8 @@ class ReachedValues:
             self._written.append(_Written(name, definition, code.co_freevars))
             self._put(name, TakenNode(CODE, text.text.encode(errors="surrogatepass"), ""), space)
             self._places[name] = Path(source.filename).name
+            if any(map(self._mask.holds_own_key, text.long_texts)):
+                self._put(f"{name} (key)", TakenNode(OPAQUE, b"key", "looks like a key"), space)
             self._follow(text, space)
         return text
 
@@ -534,10 +576,26 @@ class ReachedValues:
             self._hold_value(space, f"{path}.{name}", held, around)
 
     def _add_documentation(self) -> None:
-        """Docstrings and annotations, where code reads them."""
-        for written in self._written:
-            text = code_text([written.definition], written.free, self._mask.without_keys, documented=True)
-            self._nodes[written.key] = TakenNode(CODE, text.text.encode(errors="surrogatepass"), "")
+        """Docstrings and annotations, where code reads them: of everything, for it may have any of it in hand."""
+        written, self._written = self._written, []
+        for item in written:
+            text = code_text([item.definition], item.free, self._mask.without_keys, documented=True)
+            self._nodes[item.key] = TakenNode(CODE, text.text.encode(errors="surrogatepass"), "")
+        classes, self._own_classes = self._own_classes, []
+        for value, key in classes:
+            self._class_body(value, key)
+            self._class_documentation(value, key)
+
+    def _class_documentation(self, value: type, key: str) -> None:
+        """What a class says of itself, also where it was made by a call and has no text."""
+        members, space = type_dict(value), self._space_of(value)
+        for name in ("__doc__", "__annotations__"):
+            if members.get(name) and not _is_class(members[name]):
+                self._hold_value(space, f"{key}.{name}", members[name])
+        fields = members.get("__dataclass_fields__", {})
+        for name, field in fields.items():
+            if field.metadata:
+                self._hold_value(space, f"{key}.{name} (metadata)", field.metadata)
 
     # Classes.
 
@@ -563,40 +621,57 @@ class ReachedValues:
         spelled = f"class {' '.join(bases)} {' '.join(meta)}"
         space = self._space_of(value)
         self._put(f"class {key}", TakenNode(CODE, spelled.encode(), CLASS), space)
+        self._own_classes.append((value, key))
         members, needs_body = type_dict(value), bool(meta and self._is_of_package(type(value)))
         if "__dataclass_fields__" in members:
-            self._data_fields(space, key, members["__dataclass_fields__"])
+            self._data_fields(value, key, members)
         for name, member in members["_member_map_"].items() if issubclass_of(value, enum.Enum) else ():
-            self._hold_value(space, f"{key}.{name}", object.__getattribute__(member, "_value_"))
+            self._hold_member(value, name, f"{key}.{name}", object.__getattribute__(member, "_value_"))
         for name, item in members.items():
             if _counts_in_class(value, name, item):
-                needs_body |= self._class_member(space, key, name, item)
+                self._class_member(value, key, name, item)
         if needs_body or "__attrs_attrs__" in members:
             self._class_body(value, key)
 
-    def _class_member(self, space: _Names | None, key: str, name: str, item: Any) -> bool:
-        """Takes in a member of a class; whether it is of a package, so that the text of the class counts as well."""
+    def _class_member(self, owner: type, key: str, name: str, item: Any) -> None:
         if self._is_of_package(type(item)):
             self._add_package(type_module(type(item)))
-            return True
         if (type(item) is staticmethod or type(item) is classmethod) and type(item.__func__) is FunctionType:
             self._put(f"{key}.{name} ", TakenNode(VALUE, type(item).__name__.encode(), type(item).__name__))
             item = item.__func__
-        self._hold_value(space, f"{key}.{name}", item)
-        return False
+        self._hold_member(owner, name, f"{key}.{name}", item)
+
+    def _hold_member(self, owner: type, name: str, path: str, value: object) -> None:
+        """A value of a class, which the statements in its body set, and those that change the class later."""
+        statements = functools.partial(self._member_statements, owner, name)
+        self._hold_value(self._space_of(owner), path, value, statements, kept=False)
+
+    def _member_statements(self, owner: type, name: str) -> list[Any]:
+        space = self._space_of(owner)
+        source = space.source() if space else None
+        node = find_class(source.tree, type_qualname(owner)) if source and source.tree else None
+        if source is None or node is None:
+            return []
+        later = statements_of(source, type_qualname(owner).partition(".")[0])
+        return [*statements_binding(node.body, name), *(item for item in later if not isinstance(item, ast.ClassDef))]
 
     def _is_of_package(self, found: type) -> bool:
         module = type_module(found)
         return not is_of_python(module) and not is_of_holdfast(module) and not self.is_own(found)
 
-    def _data_fields(self, space: _Names | None, key: str, fields: dict[str, dataclasses.Field[Any]]) -> None:
-        names = " ".join(f"{name} {field.init} {field.kw_only}" for name, field in fields.items())
+    def _data_fields(self, owner: type, key: str, members: Mapping[str, Any]) -> None:
+        space = self._space_of(owner)
+        fields: dict[str, dataclasses.Field[Any]] = members["__dataclass_fields__"]
+        names = " ".join(f"{name} {[getattr(field, part) for part in _FIELD_PARTS]}" for name, field in fields.items())
         self._put(f"{key} (fields)", TakenNode(VALUE, names.encode(), ", ".join(fields)[:80]), space)
+        options = {name: getattr(members.get("__dataclass_params__"), name, None) for name in _DATACLASS_OPTIONS}
+        text = ", ".join(f"{name}={value}" for name, value in options.items())
+        self._put(f"{key} (options)", TakenNode(VALUE, text.encode(), text), space)
         for name, field in fields.items():
             for part in ("default", "default_factory"):
                 held = getattr(field, part)
                 if held is not dataclasses.MISSING:
-                    self._hold_value(space, f"{key}.{name} ({part})", held)
+                    self._hold_member(owner, name, f"{key}.{name} ({part})", held)
 
     def _class_body(self, value: type, key: str) -> None:
         """The text of a class whose members a package has made something else of."""
@@ -642,10 +717,19 @@ class ReachedValues:
             isinstance(value, type) and not self.is_own(value) and not is_of_holdfast(type_module(value))
         ):
             held = _members_of(value).get(chain[-1])
-            self._hold_value(self._space(values), f"{'.'.join(chain)} (patched)", held)
+            space = self._space(values)
+            bound = functools.partial(self._bound_statements, space, chain[0])
+            self._hold_value(space, f"{'.'.join(chain)} (patched)", held, bound, kept=False)
 
 
-_NO_TEXT = CodeText("", [], [], [], [], set(), frozenset(), reads_definitions=False, reads_namespace=False)
+_NO_TEXT = CodeText(
+    "", [], [], [], [], set(), frozenset(), frozenset(), [], reads_definitions=False, reads_namespace=False
+)
+
+
+def _is_own_name(value: object) -> bool:
+    """Whether a name of a module stands for something of its own: not for a module, nor for `annotations`."""
+    return type(value) is not ModuleType and type_module(type(value)) != "__future__"
 
 
 def _with_statements(node: TakenNode, statements: bytes) -> TakenNode:

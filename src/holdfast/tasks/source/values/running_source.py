@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import itertools
 import linecache
 from collections.abc import Iterator, Mapping
 from importlib.util import decode_source
@@ -117,10 +118,11 @@ def running_definition(code: CodeType, values: Mapping[str, Any]) -> tuple[Sourc
     known = _KNOWN.setdefault(code.co_filename, [])
     loaded = values.get("__holdfast_source__")
     if isinstance(loaded, bytes) and values.get("__file__") == code.co_filename:
-        source = _remembered(SourceText(code.co_filename, decode_source(loaded)), known)
+        source = _remembered(SourceText(code.co_filename, _decoded(loaded)), known)
         if (found := source.definition(code, is_known=True)) is not None:
             return source, found
-    for source in (*reversed(known), *_texts_now(code.co_filename, known)):
+    # The file is read only if no text that is known will do.
+    for source in itertools.chain(known[::-1], _texts_now(code.co_filename, known)):
         if (found := source.definition(code)) is not None:
             return _remembered(source, known), found
     return None
@@ -131,13 +133,17 @@ def module_source(filename: str, values: Mapping[str, Any]) -> SourceText | None
     known = _KNOWN.setdefault(filename, [])
     loaded = values.get("__holdfast_source__")
     if isinstance(loaded, bytes):
-        return _remembered(SourceText(filename, decode_source(loaded)), known)
-    candidates = [*reversed(known), *_texts_now(filename, known)]
+        return _remembered(SourceText(filename, _decoded(loaded)), known)
     functions = (item for item in values.values() if type(item) is FunctionType)
     codes = [item.__code__ for item in functions if item.__code__.co_filename == filename]
-    matching = (source for source in candidates if any(source.definition(code) is not None for code in codes))
-    found = next(matching, candidates[-1] if candidates else None)
-    return None if found is None else _remembered(found, known)
+    last = None
+    for last in itertools.chain(known[::-1], _texts_now(filename, known)):
+        if any(last.definition(code) is not None for code in codes):
+            break
+    return None if last is None else _remembered(last, known)
+
+
+_decoded = functools.lru_cache(maxsize=64)(decode_source)
 
 
 def _remembered(source: SourceText, known: list[SourceText]) -> SourceText:

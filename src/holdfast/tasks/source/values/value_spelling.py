@@ -6,6 +6,7 @@ its type, never of the thing itself. A value that cannot be spelled is opaque: i
 
 from __future__ import annotations
 
+import abc
 import array
 import collections
 import contextvars
@@ -20,15 +21,33 @@ import re
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.run.core.records import OPAQUE, VALUE
+from holdfast.run.core.records import OPAQUE, ORDER_OF, VALUE
+from holdfast.tasks.source.values.builtin_content import (
+    MapPairs,
+    builtin_content,
+    field_names,
+    has_function,
+    is_path_part,
+    ordered_pairs,
+    unknown_base,
+)
 from holdfast.tasks.source.values.hidden_texts import TextMask
 from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
+from holdfast.tasks.source.values.type_parts import (
+    issubclass_of,
+    type_dict,
+    type_label,
+    type_module,
+    type_mro,
+    type_qualname,
+)
 
 MAX_NODES, MAX_BYTES = 20_000, 1 << 20
 """What the values of a task may come to; beyond that they are opaque."""
@@ -68,9 +87,6 @@ class DefinitionSink(Protocol):
     def package_type(self, found: type) -> None: ...
 
 
-_type_dict: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
-_type_mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
-_type_qualname: Callable[[type], str] = type.__dict__["__qualname__"].__get__
 _SCALARS = frozenset({type(None), bool, int, float, complex, str, bytes})
 _FLAT = frozenset(map(id, _SCALARS - {bytes}))
 _BY_TYPE_ONLY = frozenset(
@@ -80,41 +96,12 @@ _BY_TYPE_ONLY = frozenset(
 """Modules of Python whose objects hold no setting that an answer depends on."""
 _LOCKS = frozenset({"Lock", "Event", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"})
 """Of asyncio, those that hold none either."""
+_METHODS_OF_TYPES = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _TYPING_PARTS = ("_name", "__origin__", "__args__", "__metadata__")
 _OBJECT_INTERNALS = frozenset(
     {"__doc__", "__module__", "__name__", "__qualname__", "__annotations__", "__weakref__", "__orig_class__"}
 )
 """What Python, or `functools.update_wrapper`, keeps among the attributes of an object."""
-
-
-def type_dict(found: type) -> Mapping[str, Any]:
-    """What a class itself defines, whatever its metaclass says."""
-    return _type_dict(found)
-
-
-def type_mro(found: type) -> tuple[type, ...]:
-    return _type_mro(found)
-
-
-def type_module(found: type) -> str:
-    """The module of a class, as its definition has it."""
-    module = _type_dict(found).get("__module__")
-    if isinstance(module, str):
-        return module
-    # Types that are written in C have it in their name.
-    return str(type.__dict__["__module__"].__get__(found)) if type(found) is type else "builtins"
-
-
-def type_qualname(found: type) -> str:
-    return _type_qualname(found)
-
-
-def type_label(found: type) -> str:
-    """How a class is named in a tree: without the module of a person's file, which may be renamed or moved."""
-    module, name = type_module(found), _type_qualname(found)
-    if is_of_holdfast(module):
-        return f"holdfast.{name}"
-    return name if module == "builtins" else f"{module}.{name}"
 
 
 class ValueSpelling:
@@ -136,15 +123,22 @@ class ValueSpelling:
             collections.OrderedDict: self._ordered_map,
             collections.Counter: self._map,
             collections.defaultdict: self._default_map,
+            MapPairs: self._pairs,
             types.MappingProxyType: self._proxy,
             set: self._set,
             frozenset: self._set,
             types.FunctionType: self._function,
             types.MethodType: self._method,
             types.BuiltinFunctionType: self._builtin,
+            **dict.fromkeys(_METHODS_OF_TYPES, self._method_of_type),
             functools.partial: self._partial,
             types.ModuleType: self._module,
             threading.local: self._thread_values,
+            **dict.fromkeys((weakref.ReferenceType, weakref.WeakMethod), self._weak_reference),
+            **dict.fromkeys((weakref.WeakValueDictionary, weakref.WeakKeyDictionary), self._weak_map),
+            weakref.WeakSet: self._set,
+            # What one stands for is not to be had without asking it.
+            **dict.fromkeys((weakref.ProxyType, weakref.CallableProxyType), self._proxy_object),
             contextvars.ContextVar: self._context_variable,
             **dict.fromkeys((property, staticmethod, classmethod, functools.cached_property), self._descriptor),
             type(functools.lru_cache(lambda: None)): self._cached_function,
@@ -213,7 +207,7 @@ class ValueSpelling:
             return
         found = type(value)
         # A metaclass may have any notion of what equals what; the types that are looked up here have none.
-        by_type = self._by_type.get(found) if type(found) is type else None
+        by_type = self._by_type.get(found) if type(found) is type or type(found) is abc.ABCMeta else None
         if by_type is not None:
             by_type(path, value, depth)
         elif issubclass_of(found, type):
@@ -224,6 +218,10 @@ class ValueSpelling:
     def _scalar(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002 - as for every type
         if type(value) in {str, bytes}:
             self._check_size(0, len(value))
+            if self._mask.holds_own_key(value if type(value) is str else value.decode("latin-1")):
+                self._spend(1, 0)
+                self._opaque(path, self._scalar_bytes(value).decode(errors="replace"), "looks like a key")
+                return
         self._emit(path, self._scalar_bytes(value), self._scalar_text(value))
 
     def _scalar_bytes(self, value: Any) -> bytes:
@@ -269,8 +267,20 @@ class ValueSpelling:
         self._map_members(path, value, type(value).__name__, dict.items(value), depth)
 
     def _ordered_map(self, path: str, value: Any, depth: int) -> None:
-        order = ", ".join(self._key_text(key) for key in dict.__iter__(value))
-        self._map_members(path, value, f"OrderedDict {order}", dict.items(value), depth)
+        self._map_members(path, value, "OrderedDict", ordered_pairs(value), depth)
+
+    def _pairs(self, path: str, value: MapPairs, depth: int) -> None:
+        self._map_members(path, value, "dict", value, depth)
+
+    def _weak_map(self, path: str, value: Any, depth: int) -> None:
+        self._map_members(path, value, type(value).__name__, list(value.items()), depth)
+
+    def _weak_reference(self, path: str, value: Any, depth: int) -> None:
+        self._emit(path, type(value).__name__.encode(), "weak reference")
+        self._value(f"{path}()", value(), depth + 1)
+
+    def _proxy_object(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
+        self._opaque(path, "weakref.proxy", "weakref.proxy")
 
     def _default_map(self, path: str, value: Any, depth: int) -> None:
         self._map_members(path, value, "defaultdict", dict.items(value), depth)
@@ -287,8 +297,13 @@ class ValueSpelling:
         listed = list(items)
         self._check_size(len(listed), 0)
         named = [(f"[{self._key_text(key)}]", item) for key, item in listed]
+        order = [key for key, _ in named]
         named.sort(key=lambda pair: pair[0])
         self._members(path, value, tag, len(named), named, depth)
+        if len(order) > 1:
+            # Apart from the members: a map that is made from a set has another order every time, and nothing else.
+            whole = blake2b("".join(order).encode(errors="surrogatepass"), digest_size=16).digest()
+            self._out[path + ORDER_OF] = TakenNode(VALUE, b"order " + whole, _order_text(order))
 
     def _key_text(self, key: Any) -> str:
         """A key of a map, which is part of a name: complete, for two keys may differ in their last letter only."""
@@ -405,6 +420,13 @@ class ValueSpelling:
             self._emit(path, qualified.encode(), f"{value.__qualname__}()")
             self._value(f"{path}.__self__", home, depth + 1)
 
+    def _method_of_type(self, path: str, value: Any, depth: int) -> None:
+        """`str.upper`, and `"text".__add__`, which has the text as well."""
+        said = f"{type_label(value.__objclass__)}.{value.__name__}"
+        self._emit(path, f"method {said}".encode(), f"{said}()")
+        if type(value) is types.MethodWrapperType:
+            self._value(f"{path}.__self__", value.__self__, depth + 1)
+
     def _partial(self, path: str, value: Any, depth: int) -> None:
         self._emit(path, b"partial", "partial")
         self._value(f"{path}.func", value.func, depth + 1)
@@ -487,31 +509,47 @@ class ValueSpelling:
         """Whether objects of a class are spelled by what they hold."""
         if self._sink.is_own(found) or is_of_holdfast(type_module(found)):
             return True
-        return issubclass_of(found, enum.Enum) or _is_plain_python(found) or bool(_builtin_content(found))
+        return issubclass_of(found, enum.Enum) or _is_plain_python(found) or builtin_content(found) is not None
 
     def _array(self, path: str, value: Any, found: type) -> bool:
         """An array or a number of numpy, which are as plain as any; False for other things of that package."""
-        names = {_type_qualname(item) for item in _type_mro(found)}
-        if not {"ndarray", "generic"} & names or value.dtype.hasobject:
+        base = _array_base(found)
+        if base is None:
             return False
-        self._sink.package_type(found)
-        self._check_size(0, value.nbytes)
-        spelled = f"{_type_qualname(found)} {value.dtype.str} {value.shape} ".encode() + value.tobytes()
-        self._emit(path, spelled, f"{_type_qualname(found)} {value.dtype} {value.shape}")
+        parts = type_dict(base)
+        dtype = parts["dtype"].__get__(value)
+        if dtype.hasobject:
+            return False
+        self._sink.package_type(base)
+        self._check_size(0, parts["nbytes"].__get__(value))
+        shape, whole = parts["shape"].__get__(value), parts["tobytes"](value)
+        self._emit(path, f"{type_qualname(base)} {dtype.str} {shape} ".encode() + whole, f"{dtype} {shape}")
         return True
 
     def _members_of_object(self, path: str, value: Any, found: type, depth: int) -> None:
         label = self._sink.class_(path, found)
         if issubclass_of(found, enum.Enum):
             name = str(object.__getattribute__(value, "_name_"))
-            self._emit(path, b"member " + label.spelled + f" {name}".encode(), f"{_type_qualname(found)}.{name}")
+            self._emit(path, b"member " + label.spelled + f" {name}".encode(), f"{type_qualname(found)}.{name}")
             self._value(f"{path}.value", object.__getattribute__(value, "_value_"), depth + 1)
             return
-        self._emit(path, b"object " + label.spelled, f"{_type_qualname(found)} object")
-        if content := _builtin_content(found):
-            self._value(f"{path}.content", _CONTENTS[content](value), depth + 1)
+        self._emit(path, b"object " + label.spelled, f"{type_qualname(found)} object")
+        self._content(path, value, found, depth)
         for name, held in self._attributes(value, found):
             self._bounded(f"{path}.{name}", held, depth + 1)
+
+    def _content(self, path: str, value: Any, found: type, depth: int) -> None:
+        """What the object holds as one of a type that is written in C."""
+        if fields := field_names(found):
+            for name, item in zip(fields, tuple.__iter__(value), strict=True):
+                self._bounded(f"{path}.{name}", item, depth + 1)
+        elif (content := builtin_content(found)) is not None:
+            self._value(f"{path}.content", content(value), depth + 1)
+        elif _array_base(found) is not None and self._array(f"{path}.content", value, found):
+            return
+        elif (base := unknown_base(found)) is not None and self._sink.is_own(found):
+            self._sink.package_type(base)
+            self._opaque(f"{path}.content", type_label(base), type_label(base))
 
     def _attributes(self, value: Any, found: type) -> list[tuple[str, Any]]:
         """What an object holds, by name; values that Python remembers for a property are none of it."""
@@ -533,8 +571,8 @@ def _held_by_object(value: Any, found: type) -> tuple[dict[str, Any], set[str]]:
     """The attributes of an object, read where Python itself keeps them; and the names of its cached properties."""
     held: dict[str, Any] = {}
     cached: set[str] = set()
-    for part in reversed(_type_mro(found)):
-        for name, item in _type_dict(part).items():
+    for part in reversed(type_mro(found)):
+        for name, item in () if is_path_part(part) else type_dict(part).items():
             if name == "__dict__" and type(item) in _DICT_DESCRIPTORS:
                 held.update((key, inner) for key, inner in item.__get__(value).items() if type(key) is str)
             elif type(item) is types.MemberDescriptorType:
@@ -555,15 +593,15 @@ def is_scalar(value: object) -> bool:
     return type(type(value)) is type and type(value) in _SCALARS
 
 
-def issubclass_of(found: type, base: type) -> bool:
-    """Whether a class has another among those it is made of; no metaclass is asked."""
-    return any(part is base for part in _type_mro(found))
-
-
 def shown_text(text: str, before: str = "") -> str:
     """A text as a message shows it: in one line, and cut."""
     whole = before + repr(text[: 2 * _SHOWN])
-    return whole if len(whole) <= _SHOWN and len(text) <= 2 * _SHOWN else f"{whole[: _SHOWN - 1]}…"
+    return shown_line(whole) if len(text) <= 2 * _SHOWN else f"{whole[: _SHOWN - 1]}…"
+
+
+def shown_line(whole: str) -> str:
+    """As much of a line as is shown."""
+    return whole if len(whole) <= _SHOWN else f"{whole[: _SHOWN - 1]}…"
 
 
 def _joined(nodes: Mapping[str, TakenNode], path: str) -> bytes:
@@ -609,34 +647,22 @@ def _loaded_types(names: Iterable[str]) -> list[type]:
     return [getattr(sys.modules[module], name) for module, _, name in parts if module in sys.modules]
 
 
-_CONTENTS: dict[type, Callable[[Any], Any]] = {
-    str: str.__str__,
-    bytes: lambda value: bytes.__getitem__(value, slice(None)),
-    bytearray: lambda value: bytearray.__getitem__(value, slice(None)),
-    bool: bool,
-    int: lambda value: int.__add__(value, 0),
-    float: float.__float__,
-    list: lambda value: list(list.__iter__(value)),
-    tuple: lambda value: tuple(tuple.__iter__(value)),
-    dict: lambda value: dict(dict.items(value)),
-    set: lambda value: set(set.__iter__(value)),
-    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
-    collections.deque: lambda value: list(collections.deque.__iter__(value)),
-    dt.datetime: lambda value: dt.datetime.isoformat(dt.datetime.replace(value, tzinfo=None)),
-    dt.date: dt.date.isoformat,
-    BaseException: BaseException.args.__get__,  # type: ignore[attr-defined]
-}
-"""What an object of a class derived from one of these holds beside its attributes."""
+def _order_text(order: list[str]) -> str:
+    return shown_line(", ".join(key[1:-1] for key in order[:_SHOWN]))
 
 
-def _builtin_content(found: type) -> type | None:
-    return next((base for base in _type_mro(found) if type(base) is type and base in _CONTENTS), None)
+def _array_base(found: type) -> type | None:
+    """The class of numpy that has the content of an object, if there is one."""
+    names = {"ndarray", "generic"}
+    return next(
+        (base for base in type_mro(found) if type_module(base) == "numpy" and type_qualname(base) in names), None
+    )
 
 
 def _is_leaf_of_python(found: type) -> bool:
     module = type_module(found)
     if module.partition(".")[0] == "asyncio":
-        return _type_qualname(found) in _LOCKS
+        return type_qualname(found) in _LOCKS
     return is_of_python(module) and module.partition(".")[0] in _BY_TYPE_ONLY
 
 
@@ -646,14 +672,10 @@ def _is_plain_python(found: type) -> bool:
         return False
     if found is types.SimpleNamespace:
         return True
-    parts = [_type_dict(part) for part in _type_mro(found) if part is not object]
-    return _has_function(parts[0]) and all(
-        "__slots__" in part or "__dict__" in part or _has_function(part) for part in parts
+    parts = [type_dict(part) for part in type_mro(found) if part is not object]
+    return has_function(parts[0]) and all(
+        "__slots__" in part or "__dict__" in part or has_function(part) for part in parts
     )
-
-
-def _has_function(members: Mapping[str, Any]) -> bool:
-    return any(type(item) is types.FunctionType for item in members.values())
 
 
 def _defaults_of_ours(found: type) -> dict[str, Any]:
