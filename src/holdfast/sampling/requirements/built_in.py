@@ -14,6 +14,7 @@ from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
 from holdfast.spec.loading.error_messages import describe_value
 from holdfast.spec.loading.validate import allowed_values
+from holdfast.spec.whole_numbers import convert_arguments, with_whole_numbers
 from holdfast.suggestions import did_you_mean, listing
 
 LONGEST_ID = 100
@@ -64,7 +65,7 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
         """
         cls._check_names(arguments, place)
         try:
-            return msgspec.convert(dict(arguments), cls)
+            return convert_arguments(dict(arguments), cls)
         except msgspec.ValidationError:
             raise ConfigurationError(f"{place}: {_wrong_argument(cls, arguments)}.") from None
         except ConfigurationError as error:
@@ -142,7 +143,7 @@ def _wrong_argument(kind: type[BuiltInRequirement], arguments: Mapping[str, Any]
 
 def _fits(value: Any, hint: Any) -> bool:
     try:
-        msgspec.convert(value, hint)
+        msgspec.convert(with_whole_numbers(value, hint), hint)
     except msgspec.ValidationError:
         return False
     return True

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.spec.whole_numbers import convert_arguments
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
@@ -86,7 +87,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                     hint=did_you_mean(argument, valid),
                 )
         try:
-            return msgspec.convert(dict(arguments), cls)
+            return convert_arguments(dict(arguments), cls)
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"{where}: {_argument_fault(cls.kind, str(error))}.") from None
 
