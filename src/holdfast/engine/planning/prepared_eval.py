@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from holdfast.models.catalogue import digest_of_weights, open_provider
 from holdfast.models.provider import Provider
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
-from holdfast.spec.loading.error_messages import key_path
+from holdfast.spec.loading.error_messages import key_path, naming_key
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.solver import Generate
@@ -62,7 +63,8 @@ class PreparedEval:
             ConfigurationError: it does not exist, or lacks something, such as its key.
         """
         if name not in self.providers:
-            self.providers[name] = open_provider(self.spec.models[name])
+            with naming_key(key_path("models", name)):
+                self.providers[name] = open_provider(self.spec.models[name])
         return self.providers[name]
 
     def check_prices(self) -> None:
@@ -118,7 +120,9 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
     """
     prepared = PreparedEval(spec, [], inputs)
     for name, entry in spec.tasks.items():
-        planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
+        # An entry that only uses a task in Python has nothing that could be wrong in the eval file.
+        with contextlib.nullcontext() if entry.use else naming_key(key_path("tasks", name)):
+            planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
         prepared.tasks.append(planned)
         if watch is not None:
             prepared.warnings += task_warnings(planned, watch)

@@ -42,8 +42,14 @@ def typed_eval(data: Any, source: str = "the eval") -> EvalSpec:
     refuse(source, list(literal_keys(data)))
     checker = SchemaChecker()
     normalised = checker.value(data, EvalSpec, "")
-    refuse(source, checker.problems)
+    refuse(source, checker.problems, hint=_hint_for(data))
     return msgspec.convert(normalised, EvalSpec)
+
+
+def _hint_for(data: Any) -> str:
+    """A file with neither models nor tasks was probably written for another tool."""
+    is_foreign = isinstance(data, dict) and not {"models", "tasks"} & data.keys()
+    return "An eval file has models, datasets and tasks; `holdfast init` writes one to start from." if is_foreign else ""
 
 
 def recordable_path(path: str) -> str:

@@ -14,13 +14,20 @@ import msgspec
 
 from holdfast.spec.loading.durations import parse_duration
 from holdfast.spec.loading.error_messages import describe_value, item_path, key_path
-from holdfast.spec.loading.misplaced_keys import place_of_key
+from holdfast.spec.loading.misplaced_keys import meant_key
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN, is_duration
 from holdfast.spec.schema.introspect import Field, blocks_in, is_block, is_optional, members, schema_fields, unwrapped
-from holdfast.suggestions import nearest_or_known
+from holdfast.suggestions import first_of, nearest_or_known
 
 _WORDS: dict[Any, str] = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+_EXAMPLES = {
+    "": " with models, datasets and tasks; `holdfast init` writes an eval file to start from",
+    "models": ", such as models: {small: {provider: openai, model: gpt-4o-mini}}",
+    "datasets": ", such as datasets: {questions: {path: questions.csv}}",
+    "tasks": ', such as tasks: {qa: {dataset: questions, prompt: "{question}", target: "{answer}", scorers: [exact]}}',
+}
+"""The main maps of an eval, of which newcomers write lists."""
 
 
 class SchemaChecker:
@@ -39,6 +46,8 @@ class SchemaChecker:
         if is_block(kind):
             return self._block(value, kind, path)
         origin = typing.get_origin(kind)
+        if path in _EXAMPLES and not isinstance(value, dict):
+            return self._not_allowed(value, f"a map{_EXAMPLES[path]}", path)
         if origin is dict and isinstance(value, dict):
             key_kind, entry_kind = typing.get_args(kind)
             return self._map(value, key_kind, entry_kind, path)
@@ -50,7 +59,7 @@ class SchemaChecker:
         given = _spelled_out(value, block)
         if not isinstance(given, dict):
             short = f', or "{"/".join(block.shorthand)}"' if block.shorthand else ""
-            return self._not_allowed(value, f"a map{short}", path)
+            return self._not_allowed(value, f"a map{short or _EXAMPLES.get(path, '')}", path)
         own = self._fields(given, schema_fields(block), block, path)
         if inlined := self._fields(given, inlined_fields(block), block, path):
             own[block.inlined] = self._joined(own.get(block.inlined, {}), inlined, key_path(path, block.inlined), path)
@@ -85,10 +94,17 @@ class SchemaChecker:
 
     def _check_names(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
         known = [*schema_fields(block), *inlined_fields(block)]
+        unplaced = []
         for name in given:
             if name not in known:
-                way_out = place_of_key(str(name), block, path) or nearest_or_known(str(name), known)
-                self._add(f"{key_path(path, name)} is not a known key; {way_out}")
+                if way_out := meant_key(str(name), block, path):
+                    self._add(f"{key_path(path, name)} is not a known key; {way_out}")
+                else:
+                    unplaced.append(key_path(path, name))
+        if unplaced:
+            # The list of known keys is long: it is printed once for all of them.
+            are = "is not a known key" if len(unplaced) == 1 else "are not known keys"
+            self._add(f"{first_of(unplaced)} {are}; known here: {', '.join(known)}")
 
     def _check_required(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
         for name, field in schema_fields(block).items():

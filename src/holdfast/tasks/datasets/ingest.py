@@ -13,7 +13,7 @@ import msgspec
 from holdfast.digests import canonical_json, new_content_digest
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean
-from holdfast.tasks.datasets.formats import Row, detect_format, read_rows, row_refusal
+from holdfast.tasks.datasets.formats import SUFFIXES, Row, detect_format, read_rows, row_refusal
 from holdfast.tasks.json_values import json_fault
 from holdfast.tasks.sample import Sample
 
@@ -51,7 +51,7 @@ def _open_dataset(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        near = did_you_mean(path.name, _siblings(path))
+        near = did_you_mean(path.name, [name for name in _siblings(path) if Path(name).suffix in SUFFIXES])
         raise ConfigurationError(f"Dataset {path} does not exist.", hint=near or _FROM_WHERE) from None
     except OSError as error:
         raise ConfigurationError(
