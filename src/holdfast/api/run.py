@@ -39,9 +39,15 @@ class Run:
     """A run in any state. Everything is read from its journal, and nothing in it is changed."""
 
     def __init__(
-        self, reader: RunReader, ended: SessionOutcome | None = None, forked: ForkSummary | None = None
+        self, run: str | Path | RunReader, ended: SessionOutcome | None = None, forked: ForkSummary | None = None
     ) -> None:
-        self._reader = reader
+        """As `Run.open`.
+
+        Raises:
+            NotARun: there is no such run.
+            UsageError: `run` is not a path.
+        """
+        self._reader = reader = _reader_of(run)
         self._results = TrialResults(reader)
         self._references: TrialReferences | None = None
         self._is_closed = False
@@ -57,7 +63,7 @@ class Run:
         Raises:
             NotARun: there is no such run.
         """
-        return cls(RunReader(find_run(str(path))), ended, forked)
+        return cls(path, ended, forked)
 
     @property
     def path(self) -> Path:
@@ -270,7 +276,8 @@ class Run:
         state = "complete" if self.is_complete else "incomplete"
         # Scores are added up when they are asked for: in a large run that takes too long for a debugger.
         scores = brief_scores(self.report()) if self.on_record <= _QUICK_TRIALS else ""
-        return f"<Run {self.place!r}: {state}, {self.counts.finished_text()}{scores}>"
+        left = "" if self.is_complete else f", {self.counts.remaining_text()}"
+        return f"<Run {self.place!r}: {state}, {self.counts.finished_text()}{left}{scores}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the table of scores, and where the run is."""
@@ -291,3 +298,11 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _reader_of(run: object) -> RunReader:
+    if isinstance(run, RunReader):
+        return run
+    if not isinstance(run, str | Path):
+        raise UsageError(f"A run cannot be opened from {type(run).__name__}.", hint='Give its path: Run.open("runs/…").')
+    return RunReader(find_run(str(run)))

@@ -18,6 +18,7 @@ from holdfast.analysis.money import money_text
 from holdfast.api.progress.text import count_text, progress_parts, running_score
 from holdfast.engine.group_progress import GroupProgress
 from holdfast.engine.progress import Progress
+from holdfast.run.core.display_text import nearby
 from holdfast.terminal.live_area import AreaLine
 from holdfast.terminal.text import duration_text
 from holdfast.terminal.width import one_line
@@ -83,7 +84,7 @@ class ProgressFrame:
 
     def _header(self) -> Text:
         label, limit = self._progress.label, self._progress.concurrency()
-        parts = [f"run {label.short_id}", f"session {label.session}", label.place]
+        parts = [f"run {label.short_id}", f"session {label.session}", nearby(label.place)]
         if limit is not None:
             parts.insert(2, f"up to {limit} at once")
         return Text.assemble(

@@ -30,7 +30,7 @@ class Ingested(msgspec.Struct, frozen=True):
 
 def ingest(path: Path, format: str | None, destination: BinaryIO) -> Ingested:  # noqa: A002 - the name users know
     """Write the canonical form of a dataset file to the destination."""
-    return _write_canonical(read_dataset(path, format), destination, path.name)
+    return _write_canonical(read_dataset(path, format), destination, f"Dataset {path.name}")
 
 
 def read_dataset(path: Path, format: str | None = None) -> Iterator[Row]:  # noqa: A002 - the name users know
@@ -44,7 +44,7 @@ def read_dataset(path: Path, format: str | None = None) -> Iterator[Row]:  # noq
 
 def ingest_samples(samples: Iterable[Sample], destination: BinaryIO, source: str = "samples") -> Ingested:
     """Write samples made in Python in the same canonical form."""
-    return _write_canonical(_sample_rows(samples, source), destination, source)
+    return _write_canonical(_sample_rows(samples, source), destination, f"The list of {source}")
 
 
 def _open_dataset(path: Path) -> BinaryIO:
@@ -66,7 +66,7 @@ def _siblings(path: Path) -> list[str]:
         return []
 
 
-def _write_canonical(rows: Iterable[Row], destination: BinaryIO, source: str) -> Ingested:
+def _write_canonical(rows: Iterable[Row], destination: BinaryIO, title: str) -> Ingested:
     content = new_content_digest()
     count = size = 0
     for row in rows:
@@ -76,7 +76,7 @@ def _write_canonical(rows: Iterable[Row], destination: BinaryIO, source: str) ->
         count += 1
         size += len(line)
     if not count:
-        raise ConfigurationError(f"Dataset {source} is empty.", hint="A task needs at least one sample.")
+        raise ConfigurationError(f"{title} is empty.", hint="A task needs at least one sample.")
     return Ingested(content.hexdigest(), count, size)
 
 
