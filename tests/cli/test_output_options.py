@@ -28,7 +28,7 @@ def failing_eval(directory, count=12, **keys):
 
 
 def failed(text):
-    return re.findall(r"^t/s\d+: unfinished: ", text, re.MULTILINE)
+    return re.findall(r"^t/m/s\d+#1: unfinished: ", text, re.MULTILINE)
 
 
 def test_equal_errors_are_listed_once(holdfast, tmp_path):
@@ -80,7 +80,7 @@ def test_the_log_file_has_every_message_and_the_progress_with_times(holdfast, tm
     assert all(re.match(rf"{STAMP} \S", line) for line in lines)
     texts = [line.partition(" ")[2] for line in lines]
     assert texts[0].startswith(f"Run {tmp_path / 'r'} (id ")
-    assert any(text.startswith("t/s3: unfinished: ") for text in texts)
+    assert any(text.startswith("t/m/s3#1: unfinished: ") for text in texts)
     assert any(re.match(r"\d+/12 trials .* running", text) for text in texts)
     assert texts[-2].startswith("11/12 trials (91%) · took ")
     assert texts[-1] == "Session ended: incomplete. 11 of 12 trials finished, 1 remaining: 1 no reply."
@@ -131,7 +131,7 @@ def test_hostile_text_is_harmless_in_the_log(holdfast, tmp_path):
     ended = holdfast("run", "task.py:t", *arguments, code=1)
     log = (tmp_path / "log.txt").read_text()
     assert "\x1b" not in log and "\x00" not in log and "\x1b" not in ended.err
-    assert re.search(rf"^{STAMP} t/s: failed: ValueError: red  ?\(task\.py:\d+\)$", log, re.MULTILINE), log
+    assert re.search(rf"^{STAMP} t/m/s#1: failed: ValueError: red  ?\(task\.py:\d+\)$", log, re.MULTILINE), log
 
 
 HOSTILE = """

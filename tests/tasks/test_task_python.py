@@ -420,7 +420,8 @@ def test_the_signature_of_a_task_names_what_it_takes():
     parameters = inspect.signature(Task).parameters
     assert list(parameters)[:4] == ["samples", "dataset", "solver", "scorers"]
     assert parameters["epochs"].default == 1
-    assert parameters["solver"].default is inspect.Parameter.empty
+    assert parameters["solver"].default == generate()
+    assert parameters["scorers"].default is inspect.Parameter.empty
 
 
 @pytest.mark.parametrize("axes", [{"k": []}, {"k": [1, 2]}, {"k": "ab"}, {1: ["a"]}, ["k"]])

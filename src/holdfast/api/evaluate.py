@@ -42,7 +42,7 @@ _GENTLE_INTERRUPTS = 2
 
 def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     tasks: TasksGiven,
-    models: ModelsGiven = (),
+    models: ModelsGiven,
     *,
     run: str | Path | None = None,
     name: str = "",
@@ -101,7 +101,7 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
 
 async def evaluate_async(  # noqa: PLR0913 - as above
     tasks: TasksGiven,
-    models: ModelsGiven = (),
+    models: ModelsGiven,
     *,
     run: str | Path | None = None,
     name: str = "",

@@ -145,7 +145,7 @@ def _stopped_text(event: TaskStopped) -> str:
 
 
 def _alike(failed: int) -> str:
-    return "its first trial failed" if failed == 1 else f"its first {failed} trials failed with the same error"
+    return "its first trial failed" if failed == 1 else f"its first {failed} trials failed in the same way"
 
 
 def _reference(end: TrialRecord) -> str:

@@ -34,7 +34,7 @@ from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
 from holdfast.spec.compare import Difference
 from holdfast.terminal.broken_stream import mute_if_broken
-from holdfast.terminal.text import printable, quantity
+from holdfast.terminal.text import fitted, printable, quantity
 
 _LOST_RUN = {StorageFailure.exit_code, RunHeld.exit_code}
 
@@ -188,7 +188,7 @@ class EndMessage:
                 if scores is not None:
                     scores.print_table()
                 for line in EndText(self._started, ended, scores).lines():
-                    click.echo(line)
+                    click.echo(fitted(line, sys.stdout))
         except OSError as error:
             # A run that ended well has ended well whether this can be printed or not.
             mute_if_broken(sys.stdout)
