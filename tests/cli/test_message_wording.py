@@ -83,7 +83,10 @@ REFUSED = {
     ),
     "a dataset of no known format": (
         MODEL + "datasets: {data: data.txt}\n" + TASK,
-        "eval.yaml: tasks.c: Dataset data.txt: cannot infer the format from the file name. Set format to jsonl, json or csv.",
+        (
+            "eval.yaml: tasks.c: Dataset data.txt: cannot infer the format from the file name. Set format to jsonl,"
+            " json or csv."
+        ),
     ),
     "a dataset in another encoding": (
         MODEL + "datasets: {data: latin.csv}\n" + TASK,
@@ -103,8 +106,8 @@ REFUSED = {
     "a dataset without input": (
         MODEL + DATA + 'tasks: {c: {dataset: data, target: "{a}", scorers: [exact]}}\n',
         (
-            "eval.yaml: tasks.c: data.csv row 1 has no field 'input'; it has a, q. Use a prompt that names a field, such as"
-            " \"{a}\", or rename a column to input."
+            "eval.yaml: tasks.c: data.csv row 1 has no field 'input'; it has a, q. Use a prompt that names a field,"
+            ' such as "{a}", or rename a column to input.'
         ),
     ),
     "a cost limit without a price": (

@@ -186,5 +186,5 @@ def note_text(note: Note) -> str:
     if note.kind == SERVED_MODEL:
         return f"warning: {note.subject}: {note.text}"
     if note.kind == ODD_REPLY:
-        return f"warning: {note.subject}: {note.text} This warning is shown once; later replies of this kind are only counted."
+        return f"warning: {note.subject}: {note.text} This is shown once; later replies of this kind are only counted."
     return ""

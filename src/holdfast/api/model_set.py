@@ -90,7 +90,7 @@ class ModelSet:
         """Opens the models; if one cannot be opened, the others are closed again.
 
         Raises:
-            ConfigurationError: a provider lacks something.
+            ConfigurationError: a provider is missing something.
         """
         try:
             self._models = {name: self._open(name, given, self._limits) for name, given in self._given.items()}
@@ -113,7 +113,7 @@ class ModelSet:
         """The model of that name.
 
         Raises:
-            UsageError: there is none.
+            UsageError: no model is open.
         """
         if name not in self._models:
             raise UsageError(f"There is no model {name!r}.", hint=suggest_or_list(name, list(self._models)))

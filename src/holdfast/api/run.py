@@ -304,5 +304,7 @@ def _reader_of(run: object) -> RunReader:
     if isinstance(run, RunReader):
         return run
     if not isinstance(run, str | Path):
-        raise UsageError(f"A run cannot be opened from {type(run).__name__}.", hint='Give its path: Run.open("runs/…").')
+        raise UsageError(
+            f"A run cannot be opened from {type(run).__name__}.", hint='Give its path: Run.open("runs/…").'
+        )
     return RunReader(find_run(str(run)))

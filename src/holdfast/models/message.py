@@ -1,6 +1,6 @@
 """What goes to a model and what comes back: plain values, equal when their content is equal.
 
-A `Request` carries its whole generation: a provider sends what stands there and merges nothing into it.
+A `Request` carries its whole generation: a provider sends what is in it and merges nothing into it.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ class UnknownRoleError(ValueError):
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
-    """One message of a conversation; what has its default stands neither in a fingerprint nor in a record."""
+    """One message of a conversation; values equal to their defaults are neither in a fingerprint nor in a record."""
 
     role: str
     content: Content
@@ -132,7 +132,7 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What the model said: its text or, where there is none, its refusal.
+        """What the model said: its text, or else its refusal.
 
         Raises:
             ToolCallReply: it said nothing, and wants tools called.

@@ -33,7 +33,7 @@ class DriftVerdict(enum.StrEnum):
     GROWN = "added"
     """More is asked for; what is missing will be run."""
     KEPT = "kept"
-    """Fewer are offered; the saved ones stand."""
+    """Fewer are offered; the saved ones are kept."""
     REFUSED = "refused"
     """The run cannot be resumed with it."""
 
@@ -138,7 +138,7 @@ class _EvalMerger:
         if drift is Drift.UNMATCHED and not is_free:
             return old
         verdict = DriftVerdict.APPLIED if drift in _CHANGES or is_free else DriftVerdict.REFUSED
-        # Where a text is empty there is none.
+        # An empty text counts as absent.
         self._add(path, drift, None if old == "" else old, new, verdict)
         return new if verdict is DriftVerdict.APPLIED else old
 

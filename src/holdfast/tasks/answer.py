@@ -40,7 +40,7 @@ def as_answer(result: object) -> Answer:
     """The answer in what a solver returned: an answer, a reply of a model, or plain text.
 
     Raises:
-        InvalidAnswer: it is none of these, or holds what cannot be recorded.
+        InvalidAnswer: it is of another type, or holds what cannot be recorded.
     """
     if isinstance(result, Reply):
         return _checked_answer(Answer(result.text))

@@ -49,7 +49,7 @@ def as_score(result: object, scorer: str) -> Score:
     """The score in what a scorer returned: a score, a boolean or a finite number.
 
     Raises:
-        InvalidScore: it is none of these, or holds what cannot be recorded.
+        InvalidScore: it is of another type, or holds what cannot be recorded.
     """
     if isinstance(result, Score):
         return _checked_score(result, scorer)

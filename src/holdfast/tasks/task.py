@@ -175,7 +175,7 @@ class Task:
         return msgspec.structs.replace(self.columns, stand_in=self.solver.stand_in)
 
     def used_paths(self) -> tuple[str, ...] | None:
-        """Where in a row stands what its answer depends on; None where code may look at all of the row."""
+        """The parts of a row that its answer depends on; None where code may look at all of the row."""
         solver, operations = self.solver, self.dataset.operations if self.dataset is not None else []
         if not isinstance(solver, Generate) or solver.is_sampled or self.dataset is None:
             return None

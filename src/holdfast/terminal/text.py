@@ -70,7 +70,7 @@ def _wrapped_line(line: str, width: int) -> str:
 
 
 def terminal_columns(stream: TextIO) -> int:
-    """How wide the terminal behind a stream is; 80 where there is none."""
+    """How wide the terminal behind a stream is; 80 if it is not a terminal."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:

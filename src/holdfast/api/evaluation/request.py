@@ -96,7 +96,7 @@ def tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
     """The tasks under their names.
 
     Raises:
-        UsageError: one is not a task, two have one name, or there is none.
+        UsageError: one is not a task, two have the same name, or no task is given.
     """
     given = list(tasks) if isinstance(tasks, Iterable) and not isinstance(tasks, str) else [tasks]
     made: dict[str, Task] = {}

@@ -166,7 +166,7 @@ def _score_columns(groups: list[GroupProgress]) -> Iterator[FrameColumn]:
 
 
 def _row(columns: list[FrameColumn], widths: list[int], cells: list[str], at: int, bar: Text, style: str) -> Text:
-    """A row of the table; the bar stands before the column `at`, behind the names."""
+    """A row of the table; the bar is before the column `at`, behind the names."""
     parts: list[tuple[str, str] | Text] = []
     for place, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
         if place == at and bar.plain:

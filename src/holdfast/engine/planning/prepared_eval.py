@@ -51,7 +51,7 @@ class PreparedEval:
         """Opens the provider of every model that a task or its sampling asks; they connect when they are first asked.
 
         Raises:
-            ConfigurationError: a provider does not exist, or lacks something, such as its key.
+            ConfigurationError: a provider does not exist, or something is missing, such as its key.
         """
         for name in sorted(self.asked_models):
             self.provider(name)
@@ -60,7 +60,7 @@ class PreparedEval:
         """The provider of a model, opened if it is not open yet.
 
         Raises:
-            ConfigurationError: it does not exist, or lacks something, such as its key.
+            ConfigurationError: it does not exist, or something is missing, such as its key.
         """
         if name not in self.providers:
             with naming_key(key_path("models", name)):

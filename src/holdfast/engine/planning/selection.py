@@ -24,12 +24,12 @@ from holdfast.run.where.expression import Names, Where, parse_where
 
 @dataclass(frozen=True)
 class SelectionRequest:
-    """The expressions that a person has given; empty where there is none."""
+    """The expressions that a person has given; empty if absent."""
 
     where: str | None = None
     redo: str | None = None
     option_prefix: str = "--"
-    """What stands before the names of the two where they are given."""
+    """The prefix of the names of the two where they are given."""
 
     def __bool__(self) -> bool:
         return self.where is not None or self.redo is not None
@@ -72,7 +72,7 @@ EVERYTHING = TrialSelection(None, KeySet([]), 0, 0, 0)
 def select_trials(
     request: SelectionRequest, reader: RunReader, prepared: PreparedEval, plan: list[PlanEntry]
 ) -> TrialSelection:
-    """The trials of a plan that the expressions select, as they stand by that plan.
+    """The trials of a plan that the expressions select, in the states that they have by that plan.
 
     Raises:
         UsageError: an expression is not valid, or matches no trial.

@@ -50,7 +50,7 @@ class OpenAIProvider:
         return self._endpoint.address
 
     async def send(self, request: Request) -> Reply:
-        """Ask once. A reply comes back whole, or a ModelError says why there is none."""
+        """Ask once. A reply comes back whole, or a ModelError says why it is missing."""
         session = self._session or self._open()
         body = self._encoder.encode(request)
         data = body if len(body) < _STREAMED else io.BytesIO(body)

@@ -111,7 +111,7 @@ def _read_encoding(text: str, data: Any, warnings: dict[str, str]) -> str:
 
 
 def _mended(data: Any, warnings: dict[str, str]) -> Any:
-    """The same with what stands beside the message brought to a type that can be read."""
+    """The same, with everything beside the message brought to a type that can be read."""
     if not isinstance(data, dict):
         return data
     usage, problem = readable_usage(data.get("usage"))

@@ -374,7 +374,7 @@ class SamplingSummary(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     strategy: str
     success: bool = False
     lane: int = -1
-    """Of the chosen candidate; -1 where there is none."""
+    """Of the chosen candidate; -1 if absent."""
     turn: int = -1
     turns: int = 0
     """How many turns its deepest lane has started."""

@@ -38,7 +38,7 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
     revision: ClassVar[int] = 1
     """Raised whenever the same arguments decide differently than before."""
     short_argument: ClassVar[str] = ""
-    """The argument that may stand alone: `{regex: "..."}` is `{regex: {pattern: "..."}}`."""
+    """The argument that may be given alone: `{regex: "..."}` is `{regex: {pattern: "..."}}`."""
     is_quick: ClassVar[bool] = True
 
     id: str = ""
@@ -58,7 +58,7 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
 
     @classmethod
     def build(cls, arguments: Mapping[str, Any], place: str) -> Self:
-        """A requirement from arguments as they stand in an eval file.
+        """A requirement from arguments as written in an eval file.
 
         Raises:
             ConfigurationError: an argument is unknown, missing or wrong.
@@ -134,7 +134,7 @@ def _required_names(kind: type[BuiltInRequirement]) -> tuple[str, ...]:
 
 
 def _wrong_argument(kind: type[BuiltInRequirement], arguments: Mapping[str, Any]) -> str:
-    """The first argument that does not have the type of its field, and what may stand there."""
+    """The first argument that does not have the type of its field, and what is allowed there."""
     hints = {field.name: field.type for field in msgspec.structs.fields(kind)}
     name = next(name for name, value in arguments.items() if not _fits(value, hints[name]))
     allowed = allowed_values(hints[name])

@@ -157,7 +157,7 @@ def as_selection_mode(given: SelectionMode | str) -> SelectionMode:
     """The selection of that name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no budget is given.
     """
     try:
         return SelectionMode(given)

@@ -67,7 +67,7 @@ def item_path(path: str, index: int) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """A value in a message: as it would stand in a file, shortened; what is in a map or list is left out."""
+    """A value in a message: as it would be written in a file, shortened; what is in a map or list is left out."""
     if isinstance(value, dict):
         return "a map"
     if isinstance(value, list | tuple):

@@ -49,11 +49,13 @@ def typed_eval(data: Any, source: str = "the eval") -> EvalSpec:
 def _hint_for(data: Any) -> str:
     """A file with neither models nor tasks was probably written for another tool."""
     is_foreign = isinstance(data, dict) and not {"models", "tasks"} & data.keys()
-    return "An eval file has models, datasets and tasks; `holdfast init` writes one to start from." if is_foreign else ""
+    return (
+        "An eval file has models, datasets and tasks; `holdfast init` writes one to start from." if is_foreign else ""
+    )
 
 
 def recordable_path(path: str) -> str:
-    """A path that can stand in an eval.
+    """A path that can be written in an eval.
 
     Raises:
         ConfigurationError: it has bytes that are not text in this locale.

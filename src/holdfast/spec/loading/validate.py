@@ -46,8 +46,6 @@ class SchemaChecker:
         if is_block(kind):
             return self._block(value, kind, path)
         origin = typing.get_origin(kind)
-        if path in _EXAMPLES and not isinstance(value, dict):
-            return self._not_allowed(value, f"a map{_EXAMPLES[path]}", path)
         if origin is dict and isinstance(value, dict):
             key_kind, entry_kind = typing.get_args(kind)
             return self._map(value, key_kind, entry_kind, path)
@@ -76,7 +74,7 @@ class SchemaChecker:
         }
 
     def _joined(self, inner: Any, outer: dict[str, Any], inner_path: str, outer_path: str) -> Any:
-        """The keys of a block from both places where they may stand; different values are a problem."""
+        """The keys of a block from both places where they may appear; different values are a problem."""
         if not isinstance(inner, dict):
             return inner
         joined = dict(inner)
@@ -142,6 +140,8 @@ class SchemaChecker:
         return [self.value(entry, kind, item_path(path, index)) for index, entry in enumerate(items)]
 
     def _scalar(self, value: Any, kind: Any, hint: Any, path: str) -> Any:
+        if path in _EXAMPLES:
+            return self._not_allowed(value, f"a map{_EXAMPLES[path]}", path)
         try:
             return _convert_scalar(value, kind)
         except (msgspec.ValidationError, OverflowError):
@@ -174,7 +174,7 @@ class SchemaChecker:
 
 
 def inlined_fields(block: type[Block]) -> dict[str, Field]:
-    """The fields that may stand in a block although they belong to one inside it."""
+    """The fields that may be written in a block although they belong to one inside it."""
     return schema_fields(blocks_in(schema_fields(block)[block.inlined].type)[0]) if block.inlined else {}
 
 
@@ -202,7 +202,7 @@ def _is_absent(value: Any, field: Field, *, counted: bool) -> bool:
 
 
 def _is_unquoted_template(value: Any, hint: Any) -> bool:
-    """Whether `{field}` stands without quotes where a text is expected, and not a scorer as in `{exact: null}`."""
+    """Whether `{field}` is written without quotes where a text is expected, and not a scorer as in `{exact: null}`."""
     kinds = [unwrapped(kind) for kind in members(hint)]
     free = any(typing.get_origin(kind) is dict and typing.get_args(kind)[1] is Any for kind in kinds)
     is_template = isinstance(value, dict) and len(value) == 1 and list(value.values()) == [None]
@@ -210,7 +210,7 @@ def _is_unquoted_template(value: Any, hint: Any) -> bool:
 
 
 def _member_for(value: Any, hint: Any) -> Any:
-    """The type of a union that the value is meant for; the first one when there is none."""
+    """The type of a union that the value is meant for; the first one if no type fits."""
     kinds = members(hint)
     for kind in kinds:
         plain = typing.get_origin(unwrapped(kind)) or unwrapped(kind)
@@ -246,7 +246,7 @@ def _convert_scalar(value: Any, kind: Any) -> Any:
 
 
 def allowed_values(hint: Any) -> str:
-    """The words for what may stand where a value of this type is expected."""
+    """The words for what is allowed where a value of this type is expected."""
     return " or ".join(_allowed_member(member) for member in members(hint))
 
 

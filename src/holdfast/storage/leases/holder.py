@@ -64,7 +64,7 @@ def parent_pid(pid: int) -> int:
 
 
 def start_ticks(pid: int) -> int:
-    """When the process with this id started, in clock ticks since boot; 0 where there is none."""
+    """When the process with this id started, in clock ticks since boot; 0 if absent."""
     fields = _process_fields(pid)
     # A zombie has ended, though its entry is still there.
     if len(fields) < 20 or fields[0] == "Z":

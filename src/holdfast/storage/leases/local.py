@@ -204,7 +204,7 @@ def _take_lock(fs: FileSystem, run: Path) -> _FileLockLease:
         if (fd := fs.lock(path)) is not None and (lease := _lease_of_lock(run, fd)) is not None:
             return lease
         # A reader that only looks who holds the run takes the lock for an instant, and writes no name; a name that
-        # stands there then is a dead holder's.
+        # is there then is a dead holder's.
         holder = decode_holder(path.read_bytes())
         alive = is_alive(holder) if holder else False
         if alive or (alive is None and attempt >= _ATTEMPTS_FAR):

@@ -182,7 +182,7 @@ class Dataset:
         return any(occurrence > 1 for occurrence in self._selection.occurrences)
 
     def place(self, position: int) -> str:
-        """Where the sample stands in its file, for people."""
+        """The place of the sample in its file, for people."""
         return self.rows.place(self._selection.rows[position])
 
 

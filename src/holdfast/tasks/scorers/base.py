@@ -18,7 +18,7 @@ from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 
 LONGEST_TEXT = 100_000
-"""Scorers that search an answer look at this many of its last characters: what is asked for stands at the end."""
+"""Scorers that search an answer look at this many of its last characters: what is asked for is at the end."""
 
 
 @runtime_checkable
@@ -78,7 +78,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def build(cls, arguments: Mapping[str, Any], where: str) -> Self:
-        """A scorer from arguments as they stand in an eval file or a row."""
+        """A scorer from arguments as written in an eval file or a row."""
         valid = cls.__struct_fields__
         for argument in arguments:
             if argument not in valid:
@@ -105,7 +105,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return {"scorer": self.kind, "revision": self.revision, "arguments": msgspec.structs.asdict(self)}
 
     def check(self, sample: Sample, place: str) -> None:
-        """Raise if the sample lacks what this scorer needs."""
+        """Raise if the sample does not have what this scorer needs."""
         self.adjusted(sample, place).check_target(sample, place)
 
     def judge(self, text: str, sample: Sample) -> Score:

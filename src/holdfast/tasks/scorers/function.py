@@ -65,7 +65,7 @@ class FunctionScorer:
         return {"scorer": self.name, "source": source_digest(self.function, spelling)}
 
     def check(self, sample: Sample, place: str) -> None:
-        """Raise if the sample lacks a target, or the function does not take what it would be called with."""
+        """Raise if the sample has no target, or the function does not take what it would be called with."""
         if self.needs_target and sample.target is None:
             raise ConfigurationError(f"The scorer {self.name!r} needs a target, and {place} has none.")
         self._check_parameters()

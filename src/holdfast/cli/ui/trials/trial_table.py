@@ -1,6 +1,6 @@
 """The list of trials: a row for each, with what was asked, expected, answered and scored.
 
-Where a trial has an error, it stands in a line of its own below the row.
+Where a trial has an error, it is in a line of its own below the row.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ def _score_cells(result: TrialResult, scorers: Sequence[str]) -> list[str]:
 
 
 def state_text(result: TrialResult) -> str:
-    """How a trial stands, and why."""
+    """The state of a trial, and why."""
     return f"{result.state.value} ({result.reason})" if result.reason else result.state.value
 
 

@@ -134,7 +134,7 @@ class TrialSampling:
     # Calls.
 
     def check_model(self, name: str, *, has_price: bool = False) -> None:
-        """Raises UsageError if the eval has no model of that name, ConfigurationError if it lacks a price."""
+        """Raises UsageError if the eval has no model of that name, ConfigurationError if it has no price."""
         found = self._environment.find_model(name) if name else self._asked.model
         if has_price:
             check_price(found.name, found.spec)
@@ -296,7 +296,7 @@ class TrialSampling:
         return Outcome(error=error).failure()
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether nothing can go on after this error, in no lane."""
+        """Whether nothing can continue after this error, in no lane."""
         return isinstance(error, StorageFailure | RunHeld | LimitReached)
 
     def monotonic(self) -> float:
