@@ -27,7 +27,7 @@ def test_steps_19_equal_errors_are_listed_once_and_counted():
     assert texts(EventText(), events) == [
         "t/m/s0#1: failed: ValueError: no",
         "t/m/s9#1: failed: other",
-        "u/s10: failed: ValueError: no",
+        "u/m/s10#1: failed: ValueError: no",
         "t: 499 more with the same error: ValueError: no",
     ]
 

@@ -71,7 +71,7 @@ def test_steps_13_a_bug_is_paid_for_a_few_times_and_told_once(holdfast, server, 
     failed = calls - 1
     assert f"t: stopped; the first {failed} {SAME}\n" in ended.out
     assert (ended.out + ended.err).count("failed with the same error") == 1
-    assert f"After fixing the code: holdfast run {eval_file} --reuse {tmp_path / 'r'}\n" in ended.out
+    assert f"After fixing the code: holdfast run {eval_file} --reuse r\n" in ended.out
     assert f"{failed} failed (task error), {400 - failed} not run (same error).\n" in ended.out
     # The error itself is listed once; then it is counted.
     assert ended.err.count("t/m/s") == 1 and f"t: {failed - 1} more with the same error: IndexError" in ended.err

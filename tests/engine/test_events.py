@@ -506,7 +506,7 @@ def ended(**fields) -> TrialRecord:
         (Interrupted("SIGINT", 0), "Ctrl-C: stopping; press Ctrl-C again to stop immediately"),
         (Interrupted("SIGINT", 5, at_once=True), ""),
         (LimitChanged(ADMISSION, 0, "SIGINT"), ""),
-        (Note("unawaited", "", "ValueError: x"), "nobody awaited what failed in a task's code: ValueError: x"),
+        (Note("unawaited", "", "ValueError: x"), "an error in a task's code was not awaited: ValueError: x"),
         (Note("failure", "index", "disk full"), ""),
         (UploadReported(1, 0), ""),
         (TrialLeft("k"), ""),
