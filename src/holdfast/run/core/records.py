@@ -13,6 +13,7 @@ import msgspec
 from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
+from holdfast.storage.leases.holder import UnrecordedEnd
 
 
 class Status(enum.StrEnum):
@@ -214,6 +215,8 @@ class SessionRecord(Record, frozen=True):
     """The first admission mark of the session: at most this many calls are in flight until another mark is recorded."""
     weights: dict[str, str] = {}
     """By model, the digest of its weights, where they are a file on the machine that runs it."""
+    unrecorded_end: UnrecordedEnd | None = None
+    """How the session before ended, if it could not write its end, as on a full disk."""
     takes_seed: dict[str, bool] = {}
     """Of a deterministic eval, by model: whether its provider takes a seed; one that does not say so is not here."""
 
