@@ -36,6 +36,8 @@ class EndText:
             return
         if self._ended.how == FINISHED_WITH_FAILURES and self._counts.is_complete:
             yield f"Finished: {self._finished_text('trials')}."
+            if self._counts.blocked:
+                yield f"See them with: holdfast show {shell_word(self._place)} --where status=blocked"
             return
         if (group := self._only_failure(TASK_ERROR)) is not None:
             yield _same_error_text(group)

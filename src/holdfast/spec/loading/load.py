@@ -17,10 +17,17 @@ from holdfast.spec.loading.literal_keys import literal_keys
 from holdfast.spec.loading.validate import SchemaChecker
 from holdfast.spec.schema.eval import EvalSpec
 
+_DATASETS = {".csv", ".jsonl", ".ndjson", ".tsv", ".parquet"}
+
 
 def load_eval(path: str | os.PathLike[str]) -> EvalSpec:
     """The eval in a file; it is called after the file when it does not give a name."""
     file = Path(path)
+    if file.suffix.lower() in _DATASETS:
+        raise ConfigurationError(
+            f"{file} is a dataset, not an eval file.",
+            hint=f"Name it in one: datasets: {{{file.stem}: {{path: {file.name}}}}}. See `holdfast init`.",
+        )
     spec = parse_eval(_read_text(file), str(file))
     directory = recordable_path(os.path.normpath(file.absolute().parent / spec.directory))
     return msgspec.structs.replace(spec, name=spec.name or file.stem, directory=directory)
