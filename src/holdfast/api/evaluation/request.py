@@ -98,7 +98,9 @@ def tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
     Raises:
         UsageError: one is not a task, two have the same name, or no task is given.
     """
-    given = list(tasks) if isinstance(tasks, Iterable) and not isinstance(tasks, str) else [tasks]
+    given: list[object] = [tasks]
+    if isinstance(tasks, Iterable) and not isinstance(given[0], str):
+        given = list(tasks)
     made: dict[str, Task] = {}
     for item in given:
         task = item() if isinstance(item, TaskFactory) else item
