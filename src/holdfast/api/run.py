@@ -87,7 +87,7 @@ class Run:
 
     @property
     def planned(self) -> int | None:
-        """None where no session record can be read."""
+        """How many trials the plan has; None if no session record can be read."""
         return self.counts.planned
 
     @property
@@ -159,7 +159,7 @@ class Run:
                 yield from (step_row(trial, record) for record in records if isinstance(record, StepRecord))
 
     def select(self, where: str | None, option: str = "--where") -> Iterator[FoldedTrial]:
-        """The trials that an expression selects, as the fold has them; `result` gives the whole row of one.
+        """The trials that match an expression; `result` gives the whole row of one.
 
         Raises:
             UsageError: the expression is not valid.
@@ -173,7 +173,7 @@ class Run:
         return names_of(self._reader.fold)
 
     def result(self, trial: FoldedTrial, *, with_sample: bool = True) -> TrialResult:
-        """The row of a trial that was selected; `with_sample` is what input, target and metadata come from."""
+        """The row of a selected trial; without `with_sample` it has no input, target and metadata."""
         return self._results.row(trial, with_sample=with_sample)
 
     @property
@@ -183,12 +183,12 @@ class Run:
 
     @property
     def notes(self) -> list[str]:
-        """Why rows that were given have no input and target."""
+        """Why rows that were returned have no input and target."""
         return self._results.notes
 
     @property
     def references(self) -> TrialReferences:
-        """How people name its trials."""
+        """The names of its trials, as commands take them."""
         if self._references is None:
             self._references = TrialReferences(self._reader.fold, self.place)
         return self._references
@@ -197,7 +197,7 @@ class Run:
         """The key of the trial that a reference (`fr#1`, `capitals/fr#1`), a key or the beginning of a key names.
 
         Raises:
-            UsageError: it names none, or several.
+            UsageError: no trial, or several, match.
         """
         return self.references.find(trial).key
 

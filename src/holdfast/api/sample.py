@@ -138,7 +138,7 @@ class MemoryHost:
         """One call of a model.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
             UsageError: there is no such model.
         """
         asked = self._models.model(model or self.model)

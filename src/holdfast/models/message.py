@@ -105,7 +105,7 @@ class Request(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """One whole answer of a model, as itself; `usage` is None where the server reported none."""
+    """One whole reply of a model; `usage` is None if the server did not report it."""
 
     content: Content
     finish: str
@@ -135,9 +135,9 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         """What the model said: its text, or else its refusal.
 
         Raises:
-            ToolCallReply: it said nothing, and wants tools called.
+            ToolCallReply: it has no text and calls tools.
             UndecodableReply: the bytes of its text are not valid UTF-8.
-            ReplyWithoutText: it said nothing, and gave something that is not a text.
+            ReplyWithoutText: it has no text, but something else.
         """
         content = self.content
         if type(content) is str and content and not content.isspace() and not self.tool_calls and not self.undecoded:

@@ -21,7 +21,7 @@ class InvalidAnswer(HoldfastError, TypeError):  # noqa: N818 - reads as a senten
 
 
 class Answer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """The outcome of the solve stage."""
+    """The final answer of a solver."""
 
     text: str
     value: Any = None

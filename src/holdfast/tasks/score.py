@@ -19,7 +19,7 @@ class InvalidScore(HoldfastError, TypeError):  # noqa: N818 - reads as a sentenc
 
 
 class Score(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """The value, the part of the answer it was read from, and why; False and 0.0 are judgements like any other.
+    """The result of a scorer: a value, the part of the answer that was compared, and an explanation.
 
     `Score(None, explanation=...)` leaves the answer unscored, for the reason given: the trial is valid, and metrics
     leave it out.

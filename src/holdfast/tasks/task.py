@@ -66,7 +66,7 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, init=False, repr=False)
 class Task:
-    """What is asked and how it is judged; either samples or a dataset is given."""
+    """Samples, a solver and scorers; give either samples or a dataset."""
 
     samples: Iterable[Sample] | None = None
     dataset: DatasetSpec | None = None
@@ -283,7 +283,7 @@ REGISTERED: dict[str, TaskFactory] = {}
 
 
 def task(function: Callable[..., Task]) -> TaskFactory:
-    """Make a task of a function that returns one: its name and its arguments are then known by name."""
+    """Registers a function that returns a task, so that it can be found by its name and called with arguments."""
     factory = TaskFactory(function)
     REGISTERED[factory.name] = factory
     return factory

@@ -152,7 +152,7 @@ class TrialScope(Protocol):
 
 
 class ScoreScope(Protocol):
-    """What a scorer gets that has a parameter `scope`: everything that it does through this object is durable."""
+    """Passed to a scorer with a parameter `scope`: everything that it does through this object is durable."""
 
     async def generate(self, prompt: Prompt, *, model: str = "", **generation: Any) -> Reply:
         """One call of a model as a judge: of one of the eval's, or of the one under test if none is named.

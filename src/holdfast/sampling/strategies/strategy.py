@@ -157,7 +157,7 @@ def as_selection_mode(given: SelectionMode | str) -> SelectionMode:
     """The selection of that name.
 
     Raises:
-        ValueError: no budget is given.
+        ValueError: no selection has this name.
     """
     try:
         return SelectionMode(given)

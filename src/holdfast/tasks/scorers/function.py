@@ -105,7 +105,7 @@ def scorer(*, name: str = "", needs_target: bool = False) -> Callable[[Function]
 def scorer(
     function: Function | None = None, *, name: str = "", needs_target: bool = False
 ) -> FunctionScorer | Callable[[Function], FunctionScorer]:
-    """Make a scorer of a function: as `@scorer`, `@scorer(name=..., needs_target=True)` or `scorer(function)`."""
+    """Turns a function into a scorer: as `@scorer`, `@scorer(name=..., needs_target=True)` or `scorer(function)`."""
     if function is not None:
         return FunctionScorer(function, name, needs_target=needs_target)
     return lambda given: FunctionScorer(given, name, needs_target=needs_target)

@@ -151,7 +151,7 @@ class TrialSampling:
         """One call of a model, as a step of that place; replayed where its reply is recorded.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
             LimitReached: the trial has used up its tokens or its cost.
             UsageError: the eval has no such model, or the trial has ended.
         """
