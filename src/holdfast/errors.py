@@ -126,7 +126,7 @@ class ToolCallReply(ReplyWithoutText):
 
 
 class UndecodableReply(ReplyWithoutText):
-    """The bytes of a reply are not valid UTF-8: nobody knows which text was meant."""
+    """The bytes of a reply are not valid UTF-8, so its text is unknown."""
 
     kind = "undecodable"
 

@@ -5,9 +5,10 @@ Sentences differ by where they are said; which name is near is decided here alon
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 LISTED = 20
+_SHORTEST_STEM = 3
 
 
 def nearest_name(name: str, valid: Iterable[str], *, cutoff: float = 0.5) -> str | None:
@@ -43,13 +44,20 @@ def nearest_or_known(name: str, known: Iterable[str]) -> str:
 
 def listing(names: Iterable[str]) -> str:
     """The names, sorted, in one line of bounded length."""
-    ordered = sorted(names)
-    shown = ", ".join(ordered[:LISTED])
-    return f"{shown} and {len(ordered) - LISTED} more" if len(ordered) > LISTED else shown or "none"
+    return first_of(sorted(names)) or "none"
+
+
+def first_of(names: Sequence[str]) -> str:
+    """The first names, in their order, and how many more there are."""
+    shown = ", ".join(names[:LISTED])
+    return f"{shown} and {len(names) - LISTED} more" if len(names) > LISTED else shown
 
 
 def _nearest(name: str, names: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The name that is most like another; None where none is near."""
     import difflib  # noqa: PLC0415 - slow to load, and needed for mistakes only
 
-    return next(iter(difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), None)
+    names = list(names)
+    # A name that was cut short at an underscore (concurrency for concurrency_limit) is nearer than one spelled alike.
+    whole = [candidate for candidate in names if len(name) >= _SHORTEST_STEM and candidate.startswith(f"{name}_")]
+    return whole[0] if whole else next(iter(difflib.get_close_matches(name, names, n=1, cutoff=cutoff)), None)

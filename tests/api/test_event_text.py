@@ -25,9 +25,9 @@ def test_steps_19_equal_errors_are_listed_once_and_counted():
     end = SessionEnded(1, "finished with failures", 1, StateCounts())
     events = [*(failed(number) for number in range(500)), failed(9, "other"), failed(10, task="u"), end]
     assert texts(EventText(), events) == [
-        "t/s0: failed: ValueError: no",
-        "t/s9: failed: other",
-        "u/s10: failed: ValueError: no",
+        "t/m/s0#1: failed: ValueError: no",
+        "t/m/s9#1: failed: other",
+        "u/m/s10#1: failed: ValueError: no",
         "t: 499 more with the same error: ValueError: no",
     ]
 
@@ -41,7 +41,7 @@ def test_errors_are_equal_by_their_type_and_line():
         return AttemptEnded(replace(event.record, error=Failure("KeyError", f"row {number}", trace)))
 
     found = texts(EventText(), [raised(0, 5), raised(1, 5), raised(2, 6), raised(3, 5)])
-    assert found == ["t/s0: failed: KeyError: row 0 (task.py:5)", "t/s2: failed: KeyError: row 2 (task.py:6)"]
+    assert found == ["t/m/s0#1: failed: KeyError: row 0 (task.py:5)", "t/m/s2#1: failed: KeyError: row 2 (task.py:6)"]
 
 
 def test_errors_that_all_differ_are_listed_up_to_a_hundred():
@@ -56,6 +56,6 @@ def test_verbose_lists_everything():
     events = [*(failed(number) for number in range(9)), failed(9, will_retry=True)]
     events += [CallRetried("m", "unavailable", "busy", 0.5, tries) for tries in (1, 2)]
     found = texts(sentences, events)
-    assert len(found) == 12 and found[9] == "t/s9: attempt 1 failed, retrying: ValueError: no"
+    assert len(found) == 12 and found[9] == "t/m/s9#1: attempt 1 failed, retrying: ValueError: no"
     assert found[10:] == [f"m: try {tries} failed, retrying in 0.5s: busy" for tries in (1, 2)]
     assert len(texts(EventText(lambda: 0.0), events)) == 2

@@ -281,3 +281,58 @@ def test_init_touches_nothing_that_is_there(holdfast, tmp_path):
     (tmp_path / "task.py").write_text("mine")
     assert "task.py already exists" in refused(holdfast, tmp_path, "init", kind="usage")
     assert "cannot be written" in refused(holdfast, tmp_path, "init", "task.py/deeper", kind="usage")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("eval", "x.yaml"), "No such command 'eval'. Did you mean 'run'?"),
+        (("rsume", "r"), "No such command 'rsume'. Did you mean 'resume'?"),
+        (
+            ("run", "rows.csv"),
+            "rows.csv is a dataset, not an eval file. Name it in one: datasets: {rows: {path: rows.csv}}.",
+        ),
+    ],
+)
+def test_a_word_in_the_wrong_place_has_a_way_out(holdfast, words, told):
+    """A command of another tool, a mistyped one, and a dataset instead of an eval file."""
+    assert told in holdfast(*words, code=2).err
+
+
+def test_a_sample_is_selected_by_its_short_name(holdfast, tmp_path):
+    """As `show` prints it; also in a run that exists."""
+    (tmp_path / "rows.csv").write_text("q,a\none,one\ntwo,two\n")
+    (tmp_path / "eval.yaml").write_text(
+        "models: {m: scripted/echo}\ndatasets: {d: rows.csv}\n"
+        'tasks: {t: {dataset: d, prompt: "{q}", target: "{a}", scorers: [exact]}}\n'
+    )
+    holdfast("run", "eval.yaml", "--run-dir", "all", code=0)
+    name = holdfast("show", "all", code=0).out.splitlines()[1].split("#")[0]
+    one = holdfast("run", "eval.yaml", "--run-dir", "one", "--sample-id", name, code=0)
+    assert "Complete: 1 of 1 trials." in one.out
+    assert name in holdfast("show", "one", code=0).out
+    assert "nothing was run" in holdfast("resume", "one", code=0).out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("diff", "r", "new.yaml"), ("fork", "r", "--config", "new.yaml"), ("resume", "r", "--config", "new.yaml")],
+)
+def test_an_error_in_an_edited_eval_names_its_file(holdfast, tmp_path, command):
+    """Whatever command reads it: also where a requirement is wrong, which only building the task shows."""
+    (tmp_path / "rows.csv").write_text("q,a\none,one\n")
+    task = 'dataset: d, prompt: "{q}", target: "{a}", scorers: [exact]'
+    text = f"models: {{m: scripted/echo}}\ndatasets: {{d: rows.csv}}\ntasks:\n  t: {{{task}}}\n"
+    (tmp_path / "eval.yaml").write_text(text)
+    holdfast("run", "eval.yaml", "--run-dir", "r", code=0)
+    sampling = "sampling: {strategy: rejection, loop_budget: 2, requirements: [{length: {min: 3, max: 2}}]}"
+    (tmp_path / "new.yaml").write_text(f"{text}  u: {{{task}, {sampling}}}\n")
+    assert holdfast(*command, code=2).err.startswith("holdfast: new.yaml: tasks.u.sampling.requirements[0]")
+
+
+def test_a_run_whose_name_begins_with_a_dash_can_be_named_as_printed(holdfast, tmp_path):
+    """The command at the end works when it is typed."""
+    holdfast("init", code=0)
+    ended = holdfast("run", "eval.yaml", "--run-dir=-x", code=0)
+    assert ended.out.endswith("See the answers with: holdfast show ./-x\n")
+    holdfast("show", "./-x", code=0)

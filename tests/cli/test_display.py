@@ -12,7 +12,7 @@ import pytest
 from evals import http_eval, write_dataset, write_eval
 from terminal_screen import TerminalProgram
 
-HEADER = re.compile(r"^\S+ · run [0-9a-f]{8} · session 1 · up to 2 at once · /")
+HEADER = re.compile(r"^\S+ · run [0-9a-f]{8} · session 1 · up to 2 at once · \S")
 ROW = re.compile(r"^t\d* +m (?!.*ex[a…])")
 COLOURS = re.compile(r"\x1b\[[0-9;]*(?:3[0-7]|38;|9[0-7])[0-9;]*m")
 
@@ -62,7 +62,7 @@ def test_a_terminal_shows_a_table_and_is_left_clean(tmp_path):
     )
     assert program.wait() == 0
     lines = program.screen.lines
-    assert lines[0].startswith(f"Run {tmp_path / 'r'} (id ") and not headers(lines) and not rows(lines)
+    assert lines[0].startswith("Run r (id ") and not headers(lines) and not rows(lines)
     (end,) = [line for line in lines if line.startswith("40/40 trials (100%) · took ")]
     assert "80 tokens · cost $0.080 · 1 retry" in end
     assert program.screen.style == ""
@@ -75,7 +75,7 @@ def test_failures_stand_above_the_table(tmp_path):
     program = TerminalProgram(tmp_path, "run", eval_file, "--run-dir", "r")
     assert program.wait() == 1
     lines = program.screen.lines
-    assert [line for line in lines if line.startswith("t/s9: unfinished: ")] and not headers(lines)
+    assert [line for line in lines if line.startswith("t/m/s9#1: unfinished: ")] and not headers(lines)
 
 
 @pytest.mark.parametrize("sizes", [(40, 150), (150, 30, 90), (20, 200, 60)])
@@ -195,7 +195,7 @@ def test_progress_can_be_left_out(holdfast, tmp_path):
     """With show_progress false only what went wrong is told."""
     eval_file = slow_eval(tmp_path, models=rejecting(), show_progress=False)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert [line.partition(":")[0].split()[0] for line in ended.err.splitlines()] == ["Run", "t/s9"]
+    assert [line.partition(":")[0].split()[0] for line in ended.err.splitlines()] == ["Run", "t/m/s9#1"]
 
 
 def test_a_terminal_that_goes_away_ends_nothing(holdfast, server, tmp_path):

@@ -67,7 +67,7 @@ WARNINGS = {
         {"prompt": "Say: {{ question }}"},
         ROWS,
         (
-            "The prompt of the task 't' has {{question}}, which stands for the text {question}."
+            "The prompt of the task 't' has {{question}}, which is sent as the text {question}."
             " For the value of the field, write {question}."
         ),
     ),
@@ -75,7 +75,7 @@ WARNINGS = {
         {"target": "{{answer}}"},
         ROWS,
         (
-            "The target of the task 't' has {{answer}}, which stands for the text {answer}."
+            "The target of the task 't' has {{answer}}, which is sent as the text {answer}."
             " For the value of the field, write {answer}."
         ),
     ),

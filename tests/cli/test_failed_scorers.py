@@ -139,7 +139,7 @@ def test_a_failed_slot_is_told_and_only_a_redo_asks_it_again(holdfast, server, t
     eval_file = python_eval(tmp_path, server.base_url, BROKEN, max_retries=1)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
     assert "1 remaining: 1 failed (score: broken).\n" in ended.out
-    way_out = f"holdfast resume {tmp_path / 'r'} --redo 'status=failed'"
+    way_out = "holdfast resume r --redo 'status=failed'"
     assert way_out in ended.out and "Resume with" not in ended.out
     # The sample has no id: people read the first digits of its digest.
     assert re.search(r"\bt/[0-9a-f]{8}: failed \(score: broken\): ValueError: my bug", ended.err)

@@ -39,7 +39,7 @@ def test_first_signal_lets_calls_in_flight_finish_and_starts_none(holdfast, serv
     assert ended.code == code
     assert server.state()["received"] == 4
     assert "4 of 12 trials finished, 8 remaining: 8 not started.\n" in ended.out
-    assert f"holdfast resume {tmp_path / 'r'}" in ended.out
+    assert "holdfast resume r" in ended.out
     assert [end["status"] for end in holdfast.records("r", "trial")] == ["valid"] * 4
     assert holdfast.json("status", "r")["sessions"][0]["exit_code"] == code
     resumed_cleanly(holdfast, "r", 12)

@@ -83,11 +83,14 @@ REFUSED = {
     ),
     "a dataset of no known format": (
         MODEL + "datasets: {data: data.txt}\n" + TASK,
-        "Dataset data.txt: cannot infer the format from the file name. Set format to jsonl, json or csv.",
+        (
+            "eval.yaml: tasks.c: Dataset data.txt: cannot infer the format from the file name. Set format to jsonl,"
+            " json or csv."
+        ),
     ),
     "a dataset in another encoding": (
         MODEL + "datasets: {data: latin.csv}\n" + TASK,
-        "Dataset latin.csv line 2 is not UTF-8 (byte 2). Re-save the file as UTF-8.",
+        "eval.yaml: tasks.c: Dataset latin.csv line 2 is not UTF-8 (byte 2). Re-save the file as UTF-8.",
     ),
     "an eval file in another encoding": (
         "# K\xf6ln\n".encode("latin-1"),
@@ -103,8 +106,8 @@ REFUSED = {
     "a dataset without input": (
         MODEL + DATA + 'tasks: {c: {dataset: data, target: "{a}", scorers: [exact]}}\n',
         (
-            "data.csv row 1 has no field 'input'; it has a, q. Use a prompt that names a field, such as \"{a}\", or"
-            " rename a column to input."
+            "eval.yaml: tasks.c: data.csv row 1 has no field 'input'; it has a, q. Use a prompt that names a field,"
+            ' such as "{a}", or rename a column to input.'
         ),
     ),
     "a cost limit without a price": (

@@ -74,7 +74,7 @@ def test_a_failure_names_what_was_raised_and_where(holdfast, server, tmp_path):
     """The line that ends an attempt, in progress and in show, leads to the line of the task's own code."""
     eval_file = python_eval(tmp_path, server.base_url, BROKEN, max_retries=1, fail_fast=False)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1)
-    assert "t/s1: failed: ValueError: not today (task.py:5)\n" in ended.err
+    assert "t/m/s1#1: failed: ValueError: not today (task.py:5)\n" in ended.err
     _, row, error, _, counts, _ = holdfast("show", "r").out.splitlines()
     assert row.startswith("s1#1   failed (task error)")
     assert error == "  attempt 2: ValueError: not today (task.py:5)"

@@ -212,7 +212,7 @@ def test_no_credit_disables_the_model(holdfast, server, tmp_path, kind):
     assert 1 <= asked <= 2
     assert ended.err.count("disabled for this session") == 1 and "is out of credit" in ended.err
     assert f"50 remaining: {asked} model disabled, {50 - asked} not started." in ended.out
-    assert f"Resume with: holdfast resume {tmp_path / 'r'}" in ended.out
+    assert "Resume with: holdfast resume r" in ended.out
     server.behave()
     holdfast("resume", "r", code=0)
 
@@ -324,6 +324,6 @@ def test_an_absurd_retry_after_is_capped_and_said(holdfast, server, tmp_path):
     until(lambda: "retrying in 1h0" in started.told(), "it says how long it waits")
     started.send(signal.SIGINT)
     ended = started.wait()
-    assert ended.code == 130 and f"holdfast resume {tmp_path / 'r'}" in ended.out
+    assert ended.code == 130 and "holdfast resume r" in ended.out
     server.behave()
     holdfast("resume", "r", code=0)

@@ -64,7 +64,7 @@ def test_a_refusal_beside_an_outage_names_both_ways(holdfast, server, tmp_path):
     data["models"]["dead"] = {**data["models"]["m"], "base_url": "http://127.0.0.1:9/v1"}
     eval_file.write_text(json.dumps(data))
     out = holdfast("run", eval_file, "--run-dir", "r", code=1).out
-    assert f"Resume with: holdfast resume {tmp_path / 'r'}\n" in out
+    assert "Resume with: holdfast resume r\n" in out
     assert "A resume would send the refused requests again." in out
 
 
@@ -109,4 +109,4 @@ def test_a_key_that_was_refused_may_be_corrected_and_resumed(holdfast, server, t
     server.behave(refuse_status=401, refuse_times=9, said="Wrong key.")
     eval_file = http_eval(tmp_path, server.base_url, 3, model={"api_key_env": "SERVICE_KEY"}, concurrency_limit=1)
     out = holdfast("run", eval_file, "--run-dir", "r", code=1, SERVICE_KEY="k" * 20).out
-    assert f"Resume with: holdfast resume {tmp_path / 'r'}\n" in out
+    assert "Resume with: holdfast resume r\n" in out

@@ -71,10 +71,10 @@ def test_steps_13_a_bug_is_paid_for_a_few_times_and_told_once(holdfast, server, 
     failed = calls - 1
     assert f"t: stopped; the first {failed} {SAME}\n" in ended.out
     assert (ended.out + ended.err).count("failed with the same error") == 1
-    assert f"After fixing the code: holdfast run {eval_file} --reuse {tmp_path / 'r'}\n" in ended.out
+    assert f"After fixing the code: holdfast run {eval_file} --reuse r\n" in ended.out
     assert f"{failed} failed (task error), {400 - failed} not run (same error).\n" in ended.out
     # The error itself is listed once; then it is counted.
-    assert ended.err.count("t/s") == 1 and f"t: {failed - 1} more with the same error: IndexError" in ended.err
+    assert ended.err.count("t/m/s") == 1 and f"t: {failed - 1} more with the same error: IndexError" in ended.err
     counts = counts_everywhere(holdfast, "r")
     assert counts["remaining_by_reason"] == {"task error": failed, "same error": 400 - failed}
     assert (counts["finished"], counts["failed"], counts["not_started"]) == (1, failed, 400 - failed)
@@ -218,7 +218,7 @@ def test_quiet_and_json_tell_of_the_stop(holdfast, server, tmp_path):
     """With -q the stop is said, for it is an error; with --json the reason is in the counts."""
     eval_file = buggy_eval(tmp_path, server, 60, concurrency_limit=1)
     quiet = holdfast("run", eval_file, "--run-dir", "q", "-q", code=1)
-    assert "t: stopped, because its first 20 trials failed alike" in quiet.err
+    assert "t: stopped, because its first 20 trials failed in the same way" in quiet.err
     found = holdfast.json("run", eval_file, "--run-dir", "j", code=1)
     assert found["remaining_by_reason"] == {"task error": 20, "same error": 40}
     assert found["resume"] == f"holdfast resume {tmp_path / 'j'} --redo 'status=failed'"

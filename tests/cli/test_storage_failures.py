@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -34,12 +35,21 @@ def fill(disk, left):
     (disk / "ballast").write_bytes(b"x" * (free.f_bavail * free.f_bsize - left))
 
 
+def session_ends(holdfast, run):
+    """How each session ended, and with which exit code."""
+    found = json.loads(holdfast("status", run, "--json", code=0).out)
+    return [(session["ended_as"], session["exit_code"]) for session in found["sessions"]]
+
+
 def kept_trials(holdfast, run):
     return {end["trial"] for end in holdfast.records(run, "trial")}
 
 
 def test_resume_45_full_disk_stops_the_session_and_loses_nothing(holdfast, observed, server, tmp_path, small_disk):
-    """On a full disk no new work starts, the program exits 5, and with space again a resume goes on."""
+    """On a full disk no new work starts and the program exits 5; with space again a resume completes the run.
+
+    `status` says of each session how it ended, although the journal of the first could not take that.
+    """
     eval_file = http_eval(tmp_path, server.base_url, 2000, concurrency_limit=8)
     server.behave(latency=0.01)
     process = observed.start("run", eval_file, "--run-dir", small_disk / "r")
@@ -52,11 +62,14 @@ def test_resume_45_full_disk_stops_the_session_and_loses_nothing(holdfast, obser
     received, acks = server.wait_until_idle()["received"], observed.acknowledged()
     assert received < 2000
     assert set(acks) <= kept_trials(holdfast, small_disk / "r")
+    assert session_ends(holdfast, small_disk / "r") == [("storage", 5)]
     assert observed("resume", small_disk / "r").code == 5
     assert set(acks) <= kept_trials(holdfast, small_disk / "r")
     (small_disk / "ballast").unlink()
     server.behave()
     observed("resume", small_disk / "r", code=0)
+    ends = session_ends(holdfast, small_disk / "r")
+    assert ends[0] == ("storage", 5) and ends[-1] == ("completed", 0) and ("killed", None) not in ends
     kept = kept_trials(holdfast, small_disk / "r")
     assert len(kept) == 2000 and set(observed.acknowledged()) <= kept
     assert len(observed.acknowledged()) == len(set(observed.acknowledged()))

@@ -496,7 +496,7 @@ def ended(**fields) -> TrialRecord:
     [
         (CallRetried("m", "unavailable", "503", 1.0, 1), "m: retrying: 503"),
         (ModelDisabled("m", "no key"), "m: disabled for this session. no key"),
-        (AttemptEnded(ended(error=Failure("rejected", "too long"))), "t/s1: failed: too long"),
+        (AttemptEnded(ended(error=Failure("rejected", "too long"))), "t/m/s1#1: failed: too long"),
         (AttemptEnded(ended(error=Failure("rejected", "too long")), will_retry=True), ""),
         (AttemptEnded(ended(error=Failure("closed", "m is disabled"))), ""),
         (AttemptEnded(ended()), ""),
@@ -506,7 +506,7 @@ def ended(**fields) -> TrialRecord:
         (Interrupted("SIGINT", 0), "Ctrl-C: stopping; press Ctrl-C again to stop immediately"),
         (Interrupted("SIGINT", 5, at_once=True), ""),
         (LimitChanged(ADMISSION, 0, "SIGINT"), ""),
-        (Note("unawaited", "", "ValueError: x"), "nobody awaited what failed in a task's code: ValueError: x"),
+        (Note("unawaited", "", "ValueError: x"), "an error in a task's code was not awaited: ValueError: x"),
         (Note("failure", "index", "disk full"), ""),
         (UploadReported(1, 0), ""),
         (TrialLeft("k"), ""),
@@ -543,5 +543,5 @@ def test_sampling_6_that_lanes_fail_beside_a_success_is_said_once_for_each_task(
     assert sentences.text(sampled_end("t", errors=0)) == sentences.text(sampled_end("t", success=False)) == ""
     said = [sentences.text(sampled_end(task, errors=2)) for task in ("t", "t", "other", "t", "other")]
     assert [bool(text) for text in said] == [True, False, True, False, False]
-    assert said[0].startswith("warning: t/s1: a sampling succeeded although 2 lanes of it failed with an error")
+    assert said[0].startswith("warning: t/m/s1#1: a sampling succeeded although 2 lanes of it failed with an error")
     assert "holdfast show RUN k" in said[0]

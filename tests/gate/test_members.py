@@ -526,7 +526,7 @@ def test_resume_84_what_cannot_be_said(world, name):
     world.run()
     world.task["epochs"] = 2
     told = world.resume(code=0).err
-    assert f"Added: 4 trials, 8 in all; how much they cost at most is unknown: {why}" in told
+    assert f"Added: 4 trials, 8 in all; their maximum cost is unknown: {why}" in told
 
 
 def test_resume_84_a_task_with_code_of_its_own(world):
@@ -536,7 +536,7 @@ def test_resume_84_a_task_with_code_of_its_own(world):
     world.run()
     world.data["tasks"]["p"] = {"use": "tk.py:p"}
     told = world.resume(code=0).err
-    assert "Added: 3 trials, 7 in all; how much they cost at most is unknown: the code of p decides" in told
+    assert "Added: 3 trials, 7 in all; their maximum cost is unknown: the code of p decides" in told
 
 
 def test_resume_84_growth_with_where(world):

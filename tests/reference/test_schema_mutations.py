@@ -22,8 +22,8 @@ from holdfast.spec.loading.yaml_document import read_document
 VALIDATOR = jsonschema_rs.Draft202012Validator(eval_schema())
 
 WRONG_VALUES: tuple[Any, ...] = (
-    *(None, True, "", "many", "2m", [], ["x"], [None], {}, {"surprise": 1}),
-    *(0, -1, 1.5, 2.0, 1e300, 10**12),
+    *(None, True, "", "many", "2m", "0s", "0d0.00ms", [], ["x"], [None], {}, {"surprise": 1}, {"surprise": None}),
+    *(0, -1, 1.0, 1.5, 2.0, 1e300, 10**12),
 )
 
 
@@ -76,11 +76,6 @@ BEYOND_STRUCTURE = (
         "bounds of a duration as text",
         r'is "[^"]*"; allowed: a number \S+ \S+ up to \S+ \(seconds\)',
         "retry_deadline: 9999d",
-    ),
-    Beyond(
-        "2.0 is an integer in JSON Schema",
-        r"Expected `[^`]*int[^`]*`, got `float`|is (a number|\S*(\.0|e\+300)); allowed: a whole number",
-        REQUIRING % "{length: {min: 2.0}}",
     ),
     Beyond(
         "64 bits, in values of any type",

@@ -111,10 +111,38 @@ def test_all_problems_are_reported_at_once():
 
 def test_a_flood_of_problems_is_cut():
     """A thousand problems do not fill the screen."""
-    message = refusal({f"key{number}": 1 for number in range(1000)})
+    message = refusal({f"seed{number}": 1 for number in range(1000)})
     assert message.startswith("eval.yaml has 1000 problems:")
-    assert message.endswith("and 980 more.")
-    assert len(message.splitlines()) == 22
+    assert "\n  - and 980 more.\n" in message
+    assert len(message.splitlines()) == 23
+
+
+def test_the_known_keys_are_listed_once():
+    """However many unknown keys are not like any that is known."""
+    message = refusal({f"key{number}": 1 for number in range(1000)})
+    assert message.count("known here: name, description") == 1
+    assert "key18, key19 and 980 more are not known keys; " in message
+    assert len(message) < 1000
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ({"tasks": {"t": {"scorer": "exact"}}}, "tasks.t.scorer is not a known key; did you mean scorers?"),
+        ({"scorer": "exact"}, "scorer is not a known key; write tasks.NAME.scorers instead."),
+        ({"concurrency": 3}, "concurrency is not a known key; did you mean concurrency_limit?"),
+        ({"tests": []}, "tests is not a known key; did you mean datasets?"),
+        ({"doc_to_text": ""}, "doc_to_text is not a known key; write tasks.NAME.prompt instead."),
+        ({"tasks": {"t": {"doc_to_text": ""}}}, "tasks.t.doc_to_text is not a known key; did you mean prompt?"),
+        ({"tasks": {"t": {"timeout": 3}}}, "tasks.t.timeout is not a known key; write models.NAME.timeouts instead."),
+        ({"models": {"m": {"temperature": 0}}}, "it belongs under generation: models.m.generation.temperature."),
+        ({"prompts": ["x"]}, "An eval file has models, datasets and tasks; `holdfast init` writes one to start from."),
+        ({"models": ["a/b"]}, "models is a list; allowed: a map, such as models: {small: {provider: openai, "),
+    ],
+)
+def test_the_key_that_was_meant_is_named(document, words):
+    """Also where it is called differently in other eval files, or belongs to another block."""
+    assert words in refusal(document)
 
 
 @pytest.mark.parametrize("place", [place for place in leaves() if place.field.required], ids=lambda place: place.path)
@@ -161,7 +189,7 @@ def test_free_values_are_what_can_be_written_down(value):
 @pytest.mark.parametrize("document", [[], "text", 3, True, [{"models": {}}]])
 def test_something_else_than_a_map_is_refused(document):
     """An eval that is no map is refused in one sentence."""
-    assert refusal(document).endswith("; allowed: a map.")
+    assert "; allowed: a map with models, datasets and tasks; `holdfast init` writes " in refusal(document)
 
 
 def test_a_long_value_is_shortened():

@@ -363,12 +363,17 @@ def test_both_spellings_of_one_keyword_are_refused(former, present):
 
 def test_a_keyword_that_is_unknown_or_missing_is_refused():
     """A slip in a keyword is a TypeError, as for any call."""
-    with pytest.raises(TypeError, match="'scorer'"):
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'scorer'\. Did you mean 'scorers'\?"):
         Task(samples=SAMPLES, solver=generate(), scorers=exact(), scorer=exact())
-    with pytest.raises(TypeError, match="Missing required argument 'solver'"):
-        Task(samples=SAMPLES, scorers=exact())
-    with pytest.raises(TypeError, match="Missing required argument 'scorers'"):
+    with pytest.raises(TypeError, match="missing the argument 'scorers'"):
         Task(samples=SAMPLES, solver=generate())
+
+
+def test_the_usual_solver_need_not_be_given():
+    """One call with the input of the sample, as in an eval file without a solver."""
+    task = Task(samples=SAMPLES, scorers=exact())
+    assert task.solver == generate()
+    assert "solver=Generate" in repr(task)
 
 
 def test_a_path_is_a_dataset():
@@ -415,7 +420,8 @@ def test_the_signature_of_a_task_names_what_it_takes():
     parameters = inspect.signature(Task).parameters
     assert list(parameters)[:4] == ["samples", "dataset", "solver", "scorers"]
     assert parameters["epochs"].default == 1
-    assert parameters["solver"].default is inspect.Parameter.empty
+    assert parameters["solver"].default == generate()
+    assert parameters["scorers"].default is inspect.Parameter.empty
 
 
 @pytest.mark.parametrize("axes", [{"k": []}, {"k": [1, 2]}, {"k": "ab"}, {1: ["a"]}, ["k"]])

@@ -84,7 +84,7 @@ def check_bounds(bounds: Iterable[ScoreBound], plan: Iterable[PlanEntry]) -> Non
     scores = [(entry.task, entry.model, scorer) for entry in plan for scorer in entry.shown_scorers]
     for bound in bounds:
         if not any(bound.matches(*score) for score in scores):
-            known = [_spellings(*score)[1] for score in scores]
+            known = [name for score in scores for name in _spellings(*score)[1:3]]
             what = f"no score {bound.name!r}" if bound.name else "no scorer"
             raise UsageError(f"--fail-under: the eval has {what}.", hint=suggest_or_list(bound.name, set(known)))
 

@@ -98,7 +98,7 @@ def failure_lines(failures: Failures) -> Iterator[str]:
 
 
 def _with_errors(fold: RunFold) -> Iterator[Standing]:
-    """How trials of the plan stand that have an error on record."""
+    """The states of trials of the plan that have an error on record."""
     planned = {(entry.task, entry.model) for entry in fold.plan}
     for standing in fold.standings.values():
         is_left = standing.state in {State.FAILED, State.UNFINISHED}

@@ -19,13 +19,14 @@ from holdfast.journal import Damage
 from holdfast.models.message import Usage
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import spool_root
-from holdfast.run.core.records import FAILURE, FAILURES, Change
+from holdfast.run.core.records import FAILURE, FAILURES, Change, SessionEndRecord
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
-from holdfast.storage.leases.holder import LeaseHolder
+from holdfast.storage.leases.holder import LeaseHolder, UnrecordedEnd
+from holdfast.storage.leases.local import read_unrecorded_end
 from holdfast.storage.leases.remote import PublishedLease
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
@@ -172,10 +173,12 @@ def _session_statuses(
     marks = reader.marks()
     ends = {end.number: end for end in reader.ends}
     failures = _failures_by_session(reader)
+    unrecorded = _unrecorded_ends(reader, holder)
     found = []
     for session in reader.sessions:
-        number, end = session.number, ends.get(session.number)
-        how = end.how if end else "killed"
+        number = session.number
+        end = ends.get(number) or unrecorded.get(number)
+        how = _how_ended(end)
         if end is None and holder is not None and session is reader.sessions[-1]:
             how = "running"
         ended = replies.get(number, 0) + unanswered.get(number, 0)
@@ -184,9 +187,9 @@ def _session_statuses(
             SessionStatus(
                 number=number,
                 started_at=session.at,
-                ended_at=end.at if end else None,
+                ended_at=_ended_at(end),
                 ended_as=how,
-                exit_code=end.exit_code if end else None,
+                exit_code=end.exit_code if end is not None else None,
                 calls=calls.get(number, 0),
                 replies=replies.get(number, 0),
                 unanswered=unanswered.get(number, 0),
@@ -195,7 +198,7 @@ def _session_statuses(
                 finished=finished.get(number, 0),
                 changes=session.changes,
                 failures=failures.get(number, []),
-                in_flight_at_kill=_in_flight(how, open_calls, marks.get(number, 0)),
+                in_flight_at_kill=_in_flight(how, open_calls, 0 if number in ends else marks.get(number, 0)),
             )
         )
     return found
@@ -206,7 +209,27 @@ def _in_flight(how: str, open_calls: int, mark: int) -> int:
     if how == "running" or how.endswith("completed"):
         return 0
     # Everything that a session did is on record only if it has an end. Earlier versions wrote no marks.
-    return max(mark, open_calls) if how == "killed" else open_calls
+    return max(mark, open_calls)
+
+
+def _unrecorded_ends(reader: RunReader, holder: LeaseHolder | None) -> dict[int, UnrecordedEnd]:
+    """The ends that are not in the journal: the next session has recorded them, or they are in the lease file."""
+    noted = [session.unrecorded_end for session in reader.sessions]
+    if holder is None:
+        noted.append(read_unrecorded_end(reader.layout.root))
+    return {end.session: end for end in noted if end is not None}
+
+
+def _how_ended(end: SessionEndRecord | UnrecordedEnd | None) -> str:
+    if isinstance(end, UnrecordedEnd):
+        return end.ended_as
+    return end.how if end is not None else "killed"
+
+
+def _ended_at(end: SessionEndRecord | UnrecordedEnd | None) -> str | None:
+    if isinstance(end, UnrecordedEnd):
+        return end.ended_at
+    return end.at if end is not None else None
 
 
 def _failures_by_session(reader: RunReader) -> dict[int, list[ToleratedFailure]]:

@@ -26,6 +26,7 @@ from holdfast.event_type import Event
 from holdfast.run.core.display_text import short_sample
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.states import is_failed_slot
+from holdfast.run.where.trial_spelling import axes_text
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.tasks.source.failure_text import error_identity, failure_line
 from holdfast.terminal.text import duration_text, quantity
@@ -86,9 +87,9 @@ class EventText:
             return ""
         line = failure_line(end.error)
         if event.will_retry:
-            return f"{end.task}/{short_sample(end.sample)}: attempt {end.attempt} failed, retrying: {line}"
+            return f"{_reference(end)}: attempt {end.attempt} failed, retrying: {line}"
         where = f" ({end.stage})" if is_failed_slot(end.stage) else ""
-        text = f"{end.task}/{short_sample(end.sample)}: {end.status.value}{where}: {line}"
+        text = f"{_reference(end)}: {end.status.value}{where}: {line}"
         return text if self._verbose else self._text_unless_repeated((end.task, error_identity(end.error)), line, text)
 
     def _text_unless_repeated(self, error: tuple[str, str], line: str, text: str) -> str:
@@ -119,10 +120,9 @@ class EventText:
             return ""
         self._with_failed_lanes.add(end.task)
         lanes = "a lane" if failed == 1 else f"{failed} lanes"
-        where = f"{end.task}/{short_sample(end.sample)}"
         return (
-            f"warning: {where}: a sampling succeeded although {lanes} of it failed with an error;"
-            f" `holdfast show RUN {end.trial}` has the error. This is said once for each task."
+            f"warning: {_reference(end)}: a sampling succeeded although {lanes} of it failed with an error;"
+            f" `holdfast show RUN {end.trial}` has the error. This warning is shown once per task."
         )
 
     def _retry_text(self, event: CallRetried) -> str:
@@ -139,8 +139,18 @@ class EventText:
 
 def _stopped_text(event: TaskStopped) -> str:
     """The error itself is in the list of errors, and in what is said at the end."""
-    others = f"; its other {quantity(event.not_started, 'trial')} are not run" if event.not_started else ""
-    return f"{event.task}: stopped, because its first {event.failed} trials failed alike{others}"
+    others = f"; its other {quantity(event.not_started, 'trial')} will not run" if event.not_started else ""
+    failed = "its only trial failed" if event.failed == 1 and not others else _alike(event.failed)
+    return f"{event.task}: stopped, because {failed}{others}"
+
+
+def _alike(failed: int) -> str:
+    return "its first trial failed" if failed == 1 else f"its first {failed} trials failed in the same way"
+
+
+def _reference(end: TrialRecord) -> str:
+    """The trial as `holdfast show` takes it, with the model and the epoch."""
+    return f"{end.task}/{end.model}/{short_sample(end.sample)}#{end.epoch}{axes_text(end.axes)}"
 
 
 def _disabled_text(event: ModelDisabled) -> str:
@@ -172,9 +182,9 @@ def note_text(note: Note) -> str:
         reason = failure_line(note.error) if note.error is not None else note.text
         return f"The observer {note.subject} is disabled for this session: {reason}"
     if note.kind == UNAWAITED_ERROR:
-        return f"nobody awaited what failed in a task's code: {note.text}"
+        return f"an error in a task's code was not awaited: {note.text}"
     if note.kind == SERVED_MODEL:
         return f"warning: {note.subject}: {note.text}"
     if note.kind == ODD_REPLY:
-        return f"warning: {note.subject}: {note.text} This is said once; later replies of this kind are counted."
+        return f"warning: {note.subject}: {note.text} This is shown once; later replies of this kind are only counted."
     return ""

@@ -26,7 +26,7 @@ def growth_lines(growth: Growth | None, *, rescoring: bool = False) -> Iterator[
 
 def _cost_text(growth: Growth) -> str:
     if growth.most_cost is None:
-        most = f"how much they cost at most is unknown: {', '.join(growth.why_unbounded)}"
+        most = f"their maximum cost is unknown: {', '.join(growth.why_unbounded)}"
     else:
         most = f"they cost at most about {money_text(growth.most_cost, growth.currency)}, if every attempt fails"
     if growth.likely_cost is None:

@@ -90,7 +90,7 @@ class ModelSet:
         """Opens the models; if one cannot be opened, the others are closed again.
 
         Raises:
-            ConfigurationError: a provider lacks something.
+            ConfigurationError: a provider is missing something.
         """
         try:
             self._models = {name: self._open(name, given, self._limits) for name, given in self._given.items()}
@@ -113,7 +113,7 @@ class ModelSet:
         """The model of that name.
 
         Raises:
-            UsageError: there is none.
+            UsageError: no model has this name.
         """
         if name not in self._models:
             raise UsageError(f"There is no model {name!r}.", hint=suggest_or_list(name, list(self._models)))
@@ -122,10 +122,10 @@ class ModelSet:
     async def call(
         self, model: OpenModel, request: Request, activity: TrialActivity, on_sent: Callable[[], None]
     ) -> Reply:
-        """One call: limited, and tried again where waiting can cure its failure; `on_sent` hears when it goes out.
+        """One call: within its limits, and retried after a temporary error; `on_sent` is called when a request is sent.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
         """
         if model.limit.maximum is not None or not model.rate_limiter.is_unlimited:
             return await self._call_limited(model, request, activity, on_sent)

@@ -40,9 +40,15 @@ class Run:
     """A run in any state. Everything is read from its journal, and nothing in it is changed."""
 
     def __init__(
-        self, reader: RunReader, ended: SessionOutcome | None = None, forked: ForkSummary | None = None
+        self, run: str | Path | RunReader, ended: SessionOutcome | None = None, forked: ForkSummary | None = None
     ) -> None:
-        self._reader = reader
+        """As `Run.open`.
+
+        Raises:
+            NotARun: there is no such run.
+            UsageError: `run` is not a path.
+        """
+        self._reader = reader = _reader_of(run)
         self._results = TrialResults(reader)
         self._references: TrialReferences | None = None
         self._is_closed = False
@@ -58,7 +64,7 @@ class Run:
         Raises:
             NotARun: there is no such run.
         """
-        return cls(RunReader(find_run(str(path))), ended, forked)
+        return cls(path, ended, forked)
 
     @property
     def path(self) -> Path:
@@ -82,7 +88,7 @@ class Run:
 
     @property
     def planned(self) -> int | None:
-        """None where no session record can be read."""
+        """How many trials the plan has; None if no session record can be read."""
         return self.counts.planned
 
     @property
@@ -154,7 +160,7 @@ class Run:
                 yield from (step_row(trial, record) for record in records if isinstance(record, StepRecord))
 
     def select(self, where: str | None, option: str = "--where") -> Iterator[FoldedTrial]:
-        """The trials that an expression selects, as the fold has them; `result` gives the whole row of one.
+        """The trials that match an expression; `result` gives the whole row of one.
 
         Raises:
             UsageError: the expression is not valid.
@@ -168,7 +174,7 @@ class Run:
         return names_of(self._reader.fold)
 
     def result(self, trial: FoldedTrial, *, with_sample: bool = True) -> TrialResult:
-        """The row of a trial that was selected; `with_sample` is what input, target and metadata come from."""
+        """The row of a selected trial; without `with_sample` it has no input, target and metadata."""
         return self._results.row(trial, with_sample=with_sample)
 
     @property
@@ -178,12 +184,12 @@ class Run:
 
     @property
     def notes(self) -> list[str]:
-        """Why rows that were given have no input and target."""
+        """Why rows that were returned have no input and target."""
         return self._results.notes
 
     @property
     def references(self) -> TrialReferences:
-        """How people name its trials."""
+        """The names of its trials, as commands take them."""
         if self._references is None:
             self._references = TrialReferences(self._reader.fold, self.place)
         return self._references
@@ -192,7 +198,7 @@ class Run:
         """The key of the trial that a reference (`fr#1`, `capitals/fr#1`), a key or the beginning of a key names.
 
         Raises:
-            UsageError: it names none, or several.
+            UsageError: no trial, or several, match.
         """
         return self.references.find(trial).key
 
@@ -277,7 +283,8 @@ class Run:
         state = "complete" if self.is_complete else "incomplete"
         # Scores are added up when they are asked for: in a large run that takes too long for a debugger.
         scores = brief_scores(self.report()) if self.on_record <= _QUICK_TRIALS else ""
-        return f"<Run {self.place!r}: {state}, {self.counts.finished_text()}{scores}>"
+        left = "" if self.is_complete else f", {self.counts.remaining_text()}"
+        return f"<Run {self.place!r}: {state}, {self.counts.finished_text()}{left}{scores}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the table of scores, and where the run is."""
@@ -298,3 +305,13 @@ class Run:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _reader_of(run: object) -> RunReader:
+    if isinstance(run, RunReader):
+        return run
+    if not isinstance(run, str | Path):
+        raise UsageError(
+            f"A run cannot be opened from {type(run).__name__}.", hint='Give its path: Run.open("runs/…").'
+        )
+    return RunReader(find_run(str(run)))

@@ -121,7 +121,7 @@ class MemoryHost:
         return False
 
     def check_model(self, name: str, *, has_price: bool = False) -> None:
-        """Raises UsageError if there is no model of that name, ConfigurationError if it lacks a price."""
+        """Raises UsageError if there is no model of that name, ConfigurationError if it has no price."""
         found = self._models.model(name or self.model)
         if has_price:
             check_price(found.name, found.spec)
@@ -138,7 +138,7 @@ class MemoryHost:
         """One call of a model.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
             UsageError: there is no such model.
         """
         asked = self._models.model(model or self.model)
@@ -176,5 +176,5 @@ class MemoryHost:
         return Outcome(error=error).failure()
 
     def is_fatal(self, error: BaseException) -> bool:  # noqa: ARG002 - there is no journal that could fail
-        """Whether nothing can go on after this error."""
+        """Whether nothing can continue after this error."""
         return False

@@ -52,7 +52,7 @@ class TrialResult(msgspec.Struct, frozen=True):
     """The same by the newest prices; None where a model that was used has none."""
     seconds: float
     transcript: str
-    """`lost` where the scores stand and records behind them do not."""
+    """`lost` where the scores are kept and records behind them are lost."""
     error: Failure | None
     samplings: tuple[SamplingSummary, ...] | None = None
     """How the samplings of the attempt that counts went; None if no trial of the run has any."""

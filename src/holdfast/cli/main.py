@@ -53,6 +53,10 @@ _NAME_WIDTH = max(map(len, COMMANDS))
 _TITLES = {"run": "Run evals", "look": "Look at results", "trust": "Check and repair", "move": "Move data"}
 
 
+_USUAL_NAMES = {"eval": "run", "evaluate": "run", "retry": "resume", "view": "show", "log": "show", "compare": "diff"}
+"""Names of commands in other tools."""
+
+
 class CommandGroup(click.Group):
     """A group whose commands are loaded by name; listing them loads none."""
 
@@ -69,6 +73,17 @@ class CommandGroup(click.Group):
 
             complete_references(command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        given = args[0]
+        if given not in COMMANDS and not given.startswith("-") and not ctx.resilient_parsing:
+            from holdfast.suggestions import did_you_mean  # noqa: PLC0415 - for an error only
+
+            near = f"Did you mean {_USUAL_NAMES[given]!r}?" if given in _USUAL_NAMES else did_you_mean(given, COMMANDS)
+            raise click.UsageError(f"No such command {given!r}. {near}".rstrip(), ctx)
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

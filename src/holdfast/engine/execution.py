@@ -517,6 +517,7 @@ class Execution:
 
     def _end(self, failure: StorageFailure | RunHeld | None) -> SessionOutcome:
         if failure is not None:
+            self._session.note_end(_how_failed(failure), failure.exit_code)
             self._session.abandon()
             # A write that failed may have been the first to meet a run that is gone.
             failure = self._session.lease.loss or failure

@@ -107,7 +107,7 @@ def may_begin_header(data: bytes) -> bool:
 
 
 class RecordLine(NamedTuple):
-    """A record as it stands in its frame."""
+    """A record as written in its frame."""
 
     place: int
     data: bytes

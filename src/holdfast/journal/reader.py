@@ -247,7 +247,7 @@ def open_segment(fs: FileSystem, path: Path) -> ReadFile:
 
 
 def last_frame_offset(scan: SegmentScan) -> int:
-    """Where the last whole frame of a segment begins; its end if there is none."""
+    """Where the last whole frame of a segment begins; its end if absent."""
     for _ in scan.frames():
         pass
     return scan.last_frame.offset if scan.last_frame else scan.end

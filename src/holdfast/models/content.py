@@ -35,7 +35,7 @@ _SPOKEN_APART = frozenset({"thinking", "reasoning", "refusal"})
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A tool that the model wants called; `arguments` is the text that the server sent, JSON or not."""
+    """A tool call that the model asks for; `arguments` is the text that the server sent, JSON or not."""
 
     id: str
     name: str

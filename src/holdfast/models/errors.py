@@ -82,7 +82,7 @@ class Exchanged(Rejected):
 
 
 class Blocked(ModelError):  # noqa: N818 - as above
-    """A content policy stepped in."""
+    """A content policy blocked the reply."""
 
     kind = "blocked"
 

@@ -1,6 +1,6 @@
 """What goes to a model and what comes back: plain values, equal when their content is equal.
 
-A `Request` carries its whole generation: a provider sends what stands there and merges nothing into it.
+A `Request` carries its whole generation: a provider sends what is in it and merges nothing into it.
 """
 
 from typing import Any
@@ -38,7 +38,7 @@ class UnknownRoleError(ValueError):
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False):
-    """One message of a conversation; what has its default stands neither in a fingerprint nor in a record."""
+    """One message of a conversation; values equal to their defaults are neither in a fingerprint nor in a record."""
 
     role: str
     content: Content
@@ -107,7 +107,7 @@ class Request(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """One whole answer of a model, as itself; `usage` is None where the server reported none."""
+    """One whole reply of a model; `usage` is None if the server did not report it."""
 
     content: Content
     finish: str
@@ -134,12 +134,12 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What the model said: its text or, where there is none, its refusal.
+        """What the model said: its text, or else its refusal.
 
         Raises:
-            ToolCallReply: it said nothing, and wants tools called.
+            ToolCallReply: it has no text and calls tools.
             UndecodableReply: the bytes of its text are not valid UTF-8.
-            ReplyWithoutText: it said nothing, and gave something that is not a text.
+            ReplyWithoutText: it has no text, but something else.
         """
         content = self.content
         if type(content) is str and content and not content.isspace() and not self.tool_calls and not self.undecoded:

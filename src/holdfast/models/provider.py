@@ -14,6 +14,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Reply, Request
 from holdfast.spec import ModelSpec
+from holdfast.spec.whole_numbers import convert_arguments
 from holdfast.suggestions import suggest_or_list
 
 OptionsT = TypeVar("OptionsT", bound=msgspec.Struct)
@@ -42,6 +43,6 @@ def read_options(where: str, args: dict[str, Any], kind: type[OptionsT]) -> Opti
         if name not in names:
             raise ConfigurationError(f"{where} has no option {name!r}.", hint=suggest_or_list(name, names))
     try:
-        return msgspec.convert(args, kind)
+        return convert_arguments(args, kind)
     except msgspec.ValidationError as error:
         raise ConfigurationError(f"{where}: its args are not valid: {error}.") from error

@@ -1,6 +1,6 @@
 """No known secret passes: its value is replaced wherever a reply or an error would carry it on.
 
-Known are the values that a provider read from the environment, with `read_key`. Each is found as it stands,
+Known are the values that a provider read from the environment, with `read_key`. Each is found as it is,
 JSON-escaped and URL-escaped. A value of fewer than twelve characters is left alone, for it would also hit innocent
 text.
 """
@@ -38,7 +38,7 @@ class Secrets:
         return len(self._needles[0][0]) if self._needles else 0
 
     def redact(self, text: str) -> str:
-        """The text without any known value; the same object where there is none."""
+        """The text without any known value; the same object if it holds none."""
         for needle, mark in self._needles:
             if needle in text:
                 text = text.replace(needle, mark)

@@ -16,6 +16,7 @@ from holdfast.reference.block_schema import JsonSchema, alternatives, described,
 from holdfast.sampling.requirements.built_in import BuiltInRequirement
 from holdfast.sampling.requirements.registry import BUILT_IN as REQUIREMENTS
 from holdfast.spec.schema.descriptions import FieldText, field_texts
+from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN
 from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.scorers.registry import BUILT_IN as SCORERS
 
@@ -52,7 +53,7 @@ def argument_definitions(structs: Iterable[type[msgspec.Struct]]) -> dict[str, J
     structs = list(structs)
     _, found = msgspec.json.schema_components(structs, ref_template="#/$defs/{name}")
     by_name = {struct.__name__: struct for struct in structs}
-    return {name: _with_words(schema, by_name.get(name)) for name, schema in found.items()}
+    return {name: _with_words(_in_64_bits(schema), by_name.get(name)) for name, schema in found.items()}
 
 
 def scorer_schema() -> JsonSchema:
@@ -96,6 +97,16 @@ def _needs_arguments(kind: Named) -> bool:
     except ConfigurationError:
         return True
     return False
+
+
+def _in_64_bits(schema: Any) -> Any:
+    """The schema, in which an integer without bounds has those of 64 bits: 1e300 is an integer in JSON Schema."""
+    if isinstance(schema, list):
+        return [_in_64_bits(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: _in_64_bits(value) for key, value in schema.items()}
+    return {"minimum": INT64_MIN, "maximum": INT64_MAX, **inner} if inner.get("type") == "integer" else inner
 
 
 def _with_words(schema: JsonSchema, struct: type[msgspec.Struct] | None) -> JsonSchema:

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from holdfast.spec.loading.durations import DURATION_PATTERN
+from holdfast.spec.loading.durations import DURATION_PATTERN, LONGEST_DURATION
 from holdfast.spec.loading.validate import inlined_fields
 from holdfast.spec.loading.yaml_document import read_document
 from holdfast.spec.schema.descriptions import FieldText, field_texts
@@ -155,8 +155,14 @@ def _scalar(kind: Any) -> JsonSchema:
         if meta.pattern is not None:
             found["pattern"] = meta.pattern.replace(r"\Z", "$")
     if is_duration(kind):
-        return alternatives([found, {"type": "string", "pattern": DURATION_PATTERN}])
+        return alternatives([found, _duration(found)])
     return found
+
+
+def _duration(number: JsonSchema) -> JsonSchema:
+    """A duration as text. Only its upper bound cannot be expressed; zero has no digit above 0."""
+    text: JsonSchema = {"type": "string", "pattern": DURATION_PATTERN, "maxLength": LONGEST_DURATION}
+    return {**text, "not": {"pattern": "^[^1-9]*$"}} if number.get("exclusiveMinimum") == 0 else text
 
 
 def _needs_keys(block: type[Block]) -> bool:

@@ -24,6 +24,8 @@ from holdfast.tasks.scorers.registry import BUILT_IN as SCORERS
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TEXT: JsonSchema = {"type": "string", "minLength": 1}
 _NULL: JsonSchema = {"type": "null"}
+_UNQUOTED_TEMPLATE: JsonSchema = {"minProperties": 1, "maxProperties": 1, "additionalProperties": _NULL}
+"""What YAML makes of `{field}` without quotes: a map in which `field` is null."""
 _EMPTY: JsonSchema = {"enum": [None, "", [], {}]}
 
 
@@ -111,7 +113,7 @@ def _add_task_rules(definition: JsonSchema) -> None:
     properties = definition["properties"]
     properties["scorers"] = _listed(properties["scorers"], "Scorer")
     _form(properties["models"], "array").update(minItems=1, uniqueItems=True)
-    _form(properties["prompt"], "object")["propertyNames"] = {"minLength": 1}
+    _form(properties["prompt"], "object").update({"propertyNames": {"minLength": 1}, "not": _UNQUOTED_TEMPLATE})
     definition["if"] = _given(use={"type": "string"})
     definition["then"] = {"properties": dict.fromkeys(("dataset", *DECLARATIVE_FIELDS), _EMPTY)}
     scorers = {"type": ["string", "array"], "minItems": 1}

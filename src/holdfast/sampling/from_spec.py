@@ -23,7 +23,7 @@ _STRATEGIES: dict[str, type[Strategy]] = {
 
 
 def build_strategy(spec: SamplingSpec, place: str, directory: CodeBase = Path()) -> Strategy:
-    """The strategy that a `sampling` describes, which stands at `place`; files in it start at `directory`.
+    """The strategy that a `sampling` describes, which is at `place`; files in it start at `directory`.
 
     Raises:
         ConfigurationError: a requirement does not exist, something is wrong with it, or the scorer gives no score; the

@@ -23,7 +23,7 @@ class SelectionMode(enum.StrEnum):
 
 
 class Chosen(NamedTuple):
-    """The choice, with its reason; no candidate where there is none to choose."""
+    """The choice, with its reason; no candidate if none can be chosen."""
 
     candidate: Candidate | None
     reason: str
@@ -94,7 +94,7 @@ class Best(SelectionRule):
 
 
 def position(candidate: Candidate) -> tuple[int, int]:
-    """Where a candidate stands: by turn, then by lane."""
+    """The place of a candidate: by turn, then by lane."""
     return candidate.turn, candidate.lane
 
 

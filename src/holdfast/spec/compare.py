@@ -41,7 +41,7 @@ class DriftVerdict(enum.StrEnum):
     GROWN = "added"
     """More is asked for; what is missing will be run."""
     KEPT = "kept"
-    """Fewer are offered; the saved ones stand."""
+    """Fewer are offered; the saved ones are kept."""
     REFUSED = "refused"
     """The run cannot be resumed with it."""
 
@@ -153,7 +153,7 @@ class _EvalMerger:
         if drift is Drift.UNMATCHED and not is_free:
             return old
         verdict = _verdict(is_free=drift in _CHANGES or is_free)
-        # Where a text is empty there is none.
+        # An empty text counts as absent.
         self._add(path, drift, None if old == "" else old, new, verdict)
         return new if verdict is DriftVerdict.APPLIED else old
 

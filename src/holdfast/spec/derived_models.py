@@ -97,4 +97,6 @@ def _missing_problems(name: str, model: ModelSpec) -> Iterator[str]:
     if not model.provider:
         yield f"{place}.provider is missing; name who serves the model, such as openai or openrouter"
     if not model.model:
-        yield f"{place}.model is missing; name the model as its provider calls it"
+        provider, colon, model_name = model.provider.partition(":")
+        meant = f", as in provider: {provider}, model: {model_name}" if colon and provider and model_name else ""
+        yield f"{place}.model is missing; name the model as its provider calls it{meant}"

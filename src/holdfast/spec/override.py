@@ -42,7 +42,7 @@ def override(spec: EvalSpec, changes: Mapping[str | Steps, Any], source: str = "
 
 
 def _refuse_unknown_entries(first: str, kind: str, known: Mapping[str, Any], changed: Any) -> None:
-    """A setting of an entry that does not exist makes a new one, which is meant only if it can stand alone."""
+    """A setting of an entry that does not exist makes a new one, which is meant only if it is complete by itself."""
     for name, entry in changed.items() if isinstance(changed, dict) else ():
         if name not in known and isinstance(entry, dict) and entry and _ENOUGH[first].isdisjoint(entry):
             raise UsageError(
@@ -79,7 +79,7 @@ _ENOUGH = {"models": {"provider", "base"}, "datasets": {"path"}, "tasks": {"data
 
 
 def _places_named(spec: EvalSpec, name: str) -> Iterator[Steps]:
-    """Every place where a key of that name may stand, for every model, dataset and task that there is."""
+    """Every place where a key of that name may appear, for every model, dataset and task that there is."""
     for place in schema_places(EvalSpec):
         first, *rest = place.path.split(".")
         if "[" in place.path or not rest or rest[-1] != name:
@@ -92,7 +92,7 @@ def _places_named(spec: EvalSpec, name: str) -> Iterator[Steps]:
 
 
 def _canonical_path(steps: Steps, block: type[Block] = EvalSpec) -> Steps:
-    """The path at which loading puts a key that may stand in two places."""
+    """The path at which loading puts a key that may be in two places."""
     name, rest = steps[0], steps[1:]
     if name not in schema_fields(block) and name in inlined_fields(block):
         return (block.inlined, *_canonical_path(steps, blocks_in(schema_fields(block)[block.inlined].type)[0]))
@@ -108,6 +108,6 @@ def _set_value(data: dict[str, Any], steps: Steps, value: Any) -> None:
         below = data.setdefault(block, {})
         if not isinstance(below, dict):
             problem = f"{'.'.join(steps)} cannot be set: {block} is not a block."
-            raise UsageError(problem, hint="Write it as it stands in the file.")
+            raise UsageError(problem, hint="Write it as written in the file.")
         data = below
     data[key] = value

@@ -187,7 +187,7 @@ def write_atomically(fs: FileSystem, path: Path, data: bytes) -> None:
 
 
 def sync_name(fs: FileSystem, path: Path) -> None:
-    """Makes the name of `path` durable, where this process may sync the directory it stands in."""
+    """Makes the name of `path` durable, if this process may sync its directory."""
     try:
         fs.sync_directory(path.parent)
     except OSError as error:

@@ -21,7 +21,7 @@ class InvalidAnswer(HoldfastError, TypeError):  # noqa: N818 - reads as a senten
 
 
 class Answer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """The outcome of the solve stage."""
+    """The final answer of a solver."""
 
     text: str
     value: Any = None
@@ -40,7 +40,7 @@ def as_answer(result: object) -> Answer:
     """The answer in what a solver returned: an answer, a reply of a model, or plain text.
 
     Raises:
-        InvalidAnswer: it is none of these, or holds what cannot be recorded.
+        InvalidAnswer: it is of another type, or holds what cannot be recorded.
     """
     if isinstance(result, Reply):
         return _checked_answer(Answer(result.text))

@@ -69,7 +69,7 @@ def target_index(sample: Sample, place: str = "the sample") -> int:
             hint="Give the letter or the whole text.",
         )
     raise ConfigurationError(
-        f"The target {sample.target!r} of {place} is none of its {len(choices)} choices.",
+        f"The target {sample.target!r} of {place} is not among its {len(choices)} choices.",
         hint=_wrong_target_hint(sample.target),
     )
 

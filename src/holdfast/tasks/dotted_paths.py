@@ -23,7 +23,7 @@ def lookup(value: Any, path: str) -> Any:
 
 
 def without(value: Any, path: str) -> Any:
-    """A copy of the value in which nothing stands at that path."""
+    """A copy of the value without that path."""
     if not isinstance(value, dict):
         return value
     if path in value:

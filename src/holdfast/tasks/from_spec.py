@@ -10,6 +10,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import RowReading
 from holdfast.spec import DatasetSpec, Operation, TaskSpec, TrialLimits
+from holdfast.spec.loading.error_messages import key_path
 from holdfast.tasks.datasets.columns import Columns, PromptedColumns
 from holdfast.tasks.scorers.base import Scorer
 from holdfast.tasks.scorers.registry import as_scorers, build_scorer
@@ -28,7 +29,7 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase =
     """
     scorers = declared_scorers(name, spec, base)
     if not scorers:
-        raise ConfigurationError(f"The task {name!r} has no scorer.", hint="Give scorers, such as [exact].")
+        raise ConfigurationError(f"{key_path('tasks', name)} has no scorers.", hint="Give scorers, such as [exact].")
     task = dataclasses.replace(declared_samples(name, spec, dataset), scorers=scorers)
     if spec.solver is None:
         return task

@@ -41,7 +41,7 @@ def recorded(value: object) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """A JSON value as it stands in a prompt: text as it is, everything else as JSON."""
+    """A JSON value as written in a prompt: text as it is, everything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
 
 
@@ -54,7 +54,7 @@ def decoded_json(text: str) -> Any:
 
 
 def json_fault(row: object) -> str:
-    """The first value that JSON or UTF-8 cannot carry, with its field; empty where there is none."""
+    """The first value that JSON or UTF-8 cannot carry, with its field; empty if absent."""
     for path, value in _scalars(row, ""):
         fault = _scalar_fault(value)
         if fault:

@@ -13,7 +13,7 @@ _BYTES = (bytes, bytearray)
 
 
 class Sample(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """What is asked, what is expected, and whatever else the dataset says about it."""
+    """One item of a dataset: its input, its target and its metadata."""
 
     input: str | list[Message]
     target: Any = None

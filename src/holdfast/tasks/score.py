@@ -19,7 +19,7 @@ class InvalidScore(HoldfastError, TypeError):  # noqa: N818 - reads as a sentenc
 
 
 class Score(msgspec.Struct, frozen=True, repr_omit_defaults=True):
-    """The value, the part of the answer it was read from, and why; False and 0.0 are judgements like any other.
+    """The result of a scorer: a value, the part of the answer that was compared, and an explanation.
 
     `Score(None, explanation=...)` leaves the answer unscored, for the reason given: the trial is valid, and metrics
     leave it out.
@@ -49,7 +49,7 @@ def as_score(result: object, scorer: str) -> Score:
     """The score in what a scorer returned: a score, a boolean or a finite number.
 
     Raises:
-        InvalidScore: it is none of these, or holds what cannot be recorded.
+        InvalidScore: it is of another type, or holds what cannot be recorded.
     """
     if isinstance(result, Score):
         return _checked_score(result, scorer)

@@ -138,7 +138,7 @@ def generate(
     few_shot_template: str | None = None,
     **generation: Any,
 ) -> Generate:
-    """A solver that asks the model once; several prompts, in a list or by name, are variants.
+    """A solver that calls the model once. Several prompts, in a list or by name, are variants.
 
     Raises:
         ConfigurationError: a template or a generation parameter is wrong.

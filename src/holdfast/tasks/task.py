@@ -16,6 +16,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.spec.loading.error_messages import URL_DATASET
+from holdfast.suggestions import did_you_mean
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
@@ -23,13 +24,14 @@ from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.scorers.registry import as_scorers
-from holdfast.tasks.solver import AXIS, Generate
+from holdfast.tasks.solver import AXIS, Generate, generate
 from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.digest import source_digest
 from holdfast.tasks.source.unpacked_copies import original_path
 from holdfast.tasks.source.values.taken_code import NO_CODE, TakenCode
 from holdfast.tasks.template import MissingField
 from holdfast.tasks.trial_interface import Solver
+from holdfast.terminal.text import quantity
 
 
 class TaskOptions(TypedDict, total=False):
@@ -62,13 +64,13 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, init=False, repr=False)
 class Task:
-    """What is asked and how it is judged; either samples or a dataset is given."""
+    """Samples, a solver and scorers; give either samples or a dataset."""
 
     samples: Iterable[Sample] | None = None
     dataset: DatasetSpec | None = None
     """Given as a path too."""
 
-    solver: Solver
+    solver: Solver = dataclasses.field(default_factory=generate)
     scorers: tuple[Scorer, ...]
     """Given as one scorer or several: scorers, functions, or names of built-in scorers."""
 
@@ -91,9 +93,9 @@ class Task:
     """How the task can be made again by another process: `file.py:name`; empty where it cannot."""
 
     @overload
-    def __init__(self, *, solver: Solver, scorers: object, **options: Unpack[TaskOptions]) -> None: ...
+    def __init__(self, *, solver: Solver = ..., scorers: object, **options: Unpack[TaskOptions]) -> None: ...
     @overload
-    def __init__(self, *, solve: Solver, score: object, **options: Unpack[TaskOptions]) -> None: ...
+    def __init__(self, *, solve: Solver = ..., score: object, **options: Unpack[TaskOptions]) -> None: ...
     def __init__(self, **given: Any) -> None:
         # Written by hand for the sake of the former keywords, which a generated one would refuse.
         values = _task_values(given)
@@ -180,7 +182,7 @@ class Task:
         return msgspec.structs.replace(self.columns, stand_in=self.solver.stand_in)
 
     def used_paths(self) -> tuple[str, ...] | None:
-        """Where in a row stands what its answer depends on; None where code may look at all of the row."""
+        """The parts of a row that its answer depends on; None where code may look at all of the row."""
         solver, operations = self.solver, self.dataset.operations if self.dataset is not None else []
         if not isinstance(solver, Generate) or solver.is_sampled or self.dataset is None:
             return None
@@ -223,7 +225,7 @@ class Task:
 def _data_text(task: Task) -> str:
     if task.dataset is not None:
         return f"dataset={task.dataset.path!r}"
-    return f"{len(task.samples)} samples" if isinstance(task.samples, Sized) else "samples"
+    return quantity(len(task.samples), "sample") if isinstance(task.samples, Sized) else "samples"
 
 
 def _is_set(task: Task, name: str) -> bool:
@@ -288,7 +290,7 @@ REGISTERED: dict[str, TaskFactory] = {}
 
 
 def task(function: Callable[..., Task]) -> TaskFactory:
-    """Make a task of a function that returns one: its name and its arguments are then known by name."""
+    """Registers a function that returns a task, so that it can be found by its name and called with arguments."""
     factory = TaskFactory(function)
     REGISTERED[factory.name] = factory
     return factory
@@ -300,7 +302,8 @@ def _task_values(given: Mapping[str, Any]) -> dict[str, Any]:
     fields = {field.name: field for field in dataclasses.fields(Task)}
     for keyword in renamed:
         if keyword not in fields:
-            raise TypeError(f"Unexpected keyword argument {keyword!r}")
+            near = did_you_mean(keyword, fields) or f"It takes {', '.join(fields)}."
+            raise TypeError(f"Task() got an unexpected keyword argument {keyword!r}. {near}")
     for former, present in FORMER_KEYWORDS.items():
         if former in given and present in given:
             raise ConfigurationError(
@@ -314,7 +317,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     if field.default is dataclasses.MISSING:
-        raise TypeError(f"Missing required argument {field.name!r}")
+        raise TypeError(f"Task() is missing the argument {field.name!r}, as in {field.name}=exact().")
     return field.default
 
 
@@ -326,7 +329,7 @@ def _check_values(values: Mapping[str, Any]) -> None:
     if not _solves(solver):
         name = getattr(solver, "__name__", type(solver).__name__)
         raise ConfigurationError(
-            f"{title} cannot use {name!r} as its solver.", hint="Give generate(...) or an async function."
+            f"{title} cannot use {name!r} as its solver.", hint="Give generate(...), or a function with `async def`."
         )
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ConfigurationError(f"{title} has {epochs!r} epochs.", hint="Give 1 or more.")

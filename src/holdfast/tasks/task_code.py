@@ -25,7 +25,7 @@ from holdfast.tasks.task import Task
 RULE = 3
 """The rule of today: code and values as a tree. Digests of the source alone were made by the rules before it."""
 OWN_CODE = "own code"
-"""The `solver` of a task whose solver is a person's own; what it is stands in the tree."""
+"""The `solver` of a task whose solver is a person's own; what it is, the tree says."""
 
 
 def code_of(task: Task, salt: str, like: CodeTree | None = None) -> TaskCode:

@@ -29,7 +29,7 @@ class MissingField(ConfigurationError):  # noqa: N818 - reads as a sentence wher
         self._fault, self._path, self._known = fault, path, known
 
     def of_row(self, row: Mapping[str, Any]) -> "MissingField":
-        """The same about the row that the fields come from, which lacks the parts that a task makes of others."""
+        """The same about the row that the fields come from, without the parts that a task makes of others."""
         nested = row.get("metadata")
         columns = {*row, *(nested if isinstance(nested, Mapping) else ())}
         return MissingField(self._fault, self._path, [name for name in self._known if name in columns])

@@ -170,7 +170,7 @@ class TrialScope(Protocol):
 
 
 class ScoreScope(Protocol):
-    """What a scorer gets that has a parameter `scope`: everything that it does through this object is durable."""
+    """Passed to a scorer with a parameter `scope`: everything that it does through this object is durable."""
 
     @property
     def question(self) -> str:

@@ -1,7 +1,7 @@
 """Lines at the bottom of a terminal that are replaced in place, with other text above them.
 
 Promises: nothing is left behind when the terminal is made narrower or wider, as terminals do it that wrap lines anew;
-the cursor stands on an empty line below the area, so that whatever ends the process leaves a usable terminal; a
+the cursor is on an empty line below the area, so that whatever ends the process leaves a usable terminal; a
 terminal that has gone costs the output and nothing else.
 """
 

@@ -45,8 +45,32 @@ def time_text(at: str | None, *, zone: bool = True) -> str:
     return f"{moment} UTC" if zone else moment
 
 
+def fitted(text: str, stream: TextIO | None) -> str:
+    """Sentences for a stream: on a terminal in lines of whole words, except those with a command to copy."""
+    if stream is None or stream.closed or not stream.isatty():
+        return text
+    width = terminal_columns(stream)
+    return "\n".join(_wrapped_line(line, width) for line in text.split("\n"))
+
+
+def _wrapped_line(line: str, width: int) -> str:
+    if len(line) <= width or "holdfast " in line:
+        return line
+    import textwrap  # noqa: PLC0415 - needed for long lines on a terminal only
+
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line.strip(),
+        width,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def terminal_columns(stream: TextIO) -> int:
-    """How wide the terminal behind a stream is; 80 where there is none."""
+    """How wide the terminal behind a stream is; 80 if it is not a terminal."""
     try:
         return os.get_terminal_size(stream.fileno()).columns or 80
     except OSError:

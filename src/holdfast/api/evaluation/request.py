@@ -12,6 +12,7 @@ from holdfast.engine.events import Observer
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
+from holdfast.run.core.display_text import shell_word
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.override import override
@@ -100,14 +101,16 @@ def tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
     """The tasks under their names.
 
     Raises:
-        UsageError: one is not a task, two have one name, or there is none.
+        UsageError: one is not a task, two have the same name, or no task is given.
     """
-    given = list(tasks) if isinstance(tasks, Iterable) else [tasks]
+    given: list[object] = [tasks]
+    if isinstance(tasks, Iterable) and not isinstance(given[0], str):
+        given = list(tasks)
     made: dict[str, Task] = {}
     for item in given:
         task = item() if isinstance(item, TaskFactory) else item
         if not isinstance(task, Task):
-            raise UsageError(f"{type(task).__name__} is not a task.", hint="Give what a function with @task returns.")
+            raise _not_a_task(task)
         name = task.name or "task"
         if name in made:
             raise UsageError(f"Two tasks are called {name!r}.", hint="Give one of them another name.")
@@ -115,6 +118,14 @@ def tasks_by_name(tasks: TasksGiven) -> dict[str, Task]:
     if not made:
         raise UsageError("evaluate() needs at least one task.", hint="Give a Task, or a list of them.")
     return made
+
+
+def _not_a_task(given: object) -> UsageError:
+    if isinstance(given, str | Path):
+        file = Path(given)
+        run = f"Run it with: holdfast run {shell_word(str(file))}" if file.suffix in {".yaml", ".yml"} else ""
+        return UsageError(f"{str(given)!r} is a path, and not a task.", hint=run or "Import the task from its file.")
+    return UsageError(f"{type(given).__name__} is not a task.", hint="Give what a function with @task returns.")
 
 
 def _check_arguments(settings: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ from holdfast.api.progress.text import end_text, progress_text
 from holdfast.engine.progress import Progress
 from holdfast.terminal.live_area import LiveArea
 from holdfast.terminal.printed_above import printing_above
-from holdfast.terminal.text import printable
+from holdfast.terminal.text import fitted, printable
 
 if TYPE_CHECKING:
     from holdfast.api.progress.frame import ProgressFrame
@@ -94,7 +94,7 @@ class ProgressDisplay:
         if left_out:
             messages.insert(0, f"({left_out} messages are left out here)")
         if messages:
-            self._area.print_above("\n".join(messages))
+            self._area.print_above(fitted("\n".join(messages), self._stream))
 
     def _show_progress(self) -> None:
         if self._is_live:

@@ -61,7 +61,7 @@ class ProgressFile:
         self._has_ended = False
 
     def write(self) -> None:
-        """Writes how it stands now."""
+        """Writes the present state."""
         if not self._has_ended:
             counts = self._progress.state_counts(not_ended=RUNNING)
             self._replace({"state": "running", "ended_as": None, "exit_code": None}, counts)

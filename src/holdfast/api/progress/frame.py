@@ -18,6 +18,7 @@ from holdfast.analysis.money import money_text
 from holdfast.api.progress.text import count_text, progress_parts, running_score
 from holdfast.engine.group_progress import GroupProgress
 from holdfast.engine.progress import Progress
+from holdfast.run.core.display_text import nearby
 from holdfast.terminal.live_area import AreaLine
 from holdfast.terminal.text import duration_text
 from holdfast.terminal.width import one_line
@@ -83,7 +84,7 @@ class ProgressFrame:
 
     def _header(self) -> Text:
         label, limit = self._progress.label, self._progress.concurrency()
-        parts = [f"run {label.short_id}", f"session {label.session}", label.place]
+        parts = [f"run {label.short_id}", f"session {label.session}", nearby(label.place)]
         if limit is not None:
             parts.insert(2, f"up to {limit} at once")
         return Text.assemble(
@@ -165,7 +166,7 @@ def _score_columns(groups: list[GroupProgress]) -> Iterator[FrameColumn]:
 
 
 def _row(columns: list[FrameColumn], widths: list[int], cells: list[str], at: int, bar: Text, style: str) -> Text:
-    """A row of the table; the bar stands before the column `at`, behind the names."""
+    """A row of the table; the bar is before the column `at`, behind the names."""
     parts: list[tuple[str, str] | Text] = []
     for place, (column, width, cell) in enumerate(zip(columns, widths, cells, strict=True)):
         if place == at and bar.plain:

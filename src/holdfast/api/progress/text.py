@@ -79,7 +79,7 @@ def score_parts(progress: Progress) -> Iterator[str]:
 
 
 def running_score(group: GroupProgress, scorer: str) -> str:
-    """The mean of a scorer's scores so far; empty where there is none."""
+    """The mean of a scorer's scores so far; empty if absent."""
     mean, count = group.scores().get(scorer, (0.0, 0))
     if not count:
         return ""

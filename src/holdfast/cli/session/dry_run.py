@@ -97,7 +97,7 @@ def _forecast_text(item: CostBound, currency: str) -> str:
 
 
 def _about(is_lower_bound: bool) -> str:  # noqa: FBT001 - the one thing it is about
-    return "at least" if is_lower_bound else "about"
+    return "at least" if is_lower_bound else "up to about"
 
 
 def _total_lines(prepared: PreparedEval, expected: list[CostBound]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from holdfast.cli.session.run_scores import RunScores
 from holdfast.cli.ui.next_command import NextSteps, stop_lines
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, INCOMPLETE, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
-from holdfast.run.core.display_text import shell_word
+from holdfast.run.core.display_text import nearby, shell_word
 from holdfast.run.fold.rows.trial_row import NO_REPLY, TASK_ERROR
 from holdfast.terminal.text import printable
 
@@ -19,7 +19,7 @@ class EndText:
 
     def __init__(self, started: StartedSession, ended: SessionOutcome, scores: RunScores | None) -> None:
         self._ended, self._scores, self._counts = ended, scores, ended.counts
-        self._place, self._is_rescoring = started.place, started.selection.slots is not None
+        self._place, self._is_rescoring = nearby(started.place), started.selection.slots is not None
         self._failures = scores.report.errors if scores is not None else Failures()
         self._stops = scores.stops if scores is not None else []
 
@@ -36,6 +36,8 @@ class EndText:
             return
         if self._ended.how == FINISHED_WITH_FAILURES and self._counts.is_complete:
             yield f"Finished: {self._finished_text('trials')}."
+            if self._counts.blocked:
+                yield f"See them with: holdfast show {shell_word(self._place)} --where status=blocked"
             return
         if (group := self._only_failure(TASK_ERROR)) is not None:
             yield _same_error_text(group)

@@ -25,7 +25,7 @@ from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError
 from holdfast.event_type import Event
-from holdfast.run.core.display_text import shell_word
+from holdfast.run.core.display_text import nearby, shell_word
 from holdfast.run.fold.states import StateCounts
 
 DEFAULT_OUTPUT = SessionOutput()
@@ -55,7 +55,7 @@ def run_in_foreground(
     except SystemExit as error:
         raise _sys_exit_error(started, error) from None
     except KeyboardInterrupt:
-        raise StartInterrupted(started.place) from None
+        raise StartInterrupted(nearby(started.place)) from None
 
 
 async def _execute_and_print(started: StartedSession, message: EndMessage, output: SessionOutput) -> int:
@@ -127,7 +127,7 @@ def _sys_exit_error(started: StartedSession, error: SystemExit) -> HoldfastError
     """sys.exit in a task of asyncio's ends the loop, and leaves nothing but its exit code to report."""
     failure = HoldfastError(
         f"A task of the eval called sys.exit({error.code!r}), which ended the session.",
-        hint=f"Let it raise an error instead, then resume with: holdfast resume {shell_word(started.place)}",
+        hint=f"Let it raise an error instead, then resume with: holdfast resume {shell_word(nearby(started.place))}",
     )
     failure.exit_code = 1
     return failure

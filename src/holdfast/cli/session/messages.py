@@ -29,13 +29,13 @@ from holdfast.engine.opening.new_run import StartedSession
 from holdfast.engine.planning.selection import TrialSelection
 from holdfast.engine.progress import short_id
 from holdfast.errors import RunHeld, StorageFailure
-from holdfast.run.core.display_text import change_text, shell_word
+from holdfast.run.core.display_text import change_text, nearby, shell_word
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
 from holdfast.spec.compare import Difference
 from holdfast.terminal.broken_stream import mute_if_broken
-from holdfast.terminal.text import printable, quantity
+from holdfast.terminal.text import fitted, printable, quantity
 
 _LOST_RUN = {StorageFailure.exit_code, RunHeld.exit_code}
 
@@ -45,14 +45,14 @@ def print_start(started: StartedSession) -> None:
     session = started.session.record
     counts = started.session.reader.fold.counts
     if not started.is_resumed:
-        say(f"Run {started.place} (id {short_id(session.run)}): {quantity(counts.remaining, 'trial')}.")
+        say(f"Run {nearby(started.place)} (id {short_id(session.run)}): {quantity(counts.remaining, 'trial')}.")
         print_warnings(started.warnings)
         return
     changed = "the configuration saved in the run"
     if started.decision is not None and started.decision.changes:
         changed += f" and {quantity(len(started.decision.changes), 'change')}"
     verb = "Resuming" if started.selection.slots is None else "Rescoring"
-    say(f"{verb} {started.place} (id {short_id(session.run)}, session {session.number}), with {changed}.")
+    say(f"{verb} {nearby(started.place)} (id {short_id(session.run)}, session {session.number}), with {changed}.")
     _print_changes(started)
     for note in started.notes:
         say(f"note: {note}")
@@ -69,7 +69,7 @@ def print_start(started: StartedSession) -> None:
 def _print_left_alone(started: StartedSession, counts: StateCounts) -> None:
     """Says which trials this session does not run, and what would."""
     reader = started.session.reader
-    commands = run_commands(reader.sessions[0], started.place)
+    commands = run_commands(reader.sessions[0], nearby(started.place))
     for line in (*stop_lines(reader.fold.stopped.values()), *retry_failed_lines(counts, commands)):
         say(line)
     if counts.failed_in_slots:
@@ -204,7 +204,7 @@ class EndMessage:
                 if scores is not None:
                     scores.print_table()
                 for line in EndText(self._started, ended, scores).lines():
-                    click.echo(line)
+                    click.echo(fitted(line, sys.stdout))
         except OSError as error:
             # A run that ended well has ended well whether this can be printed or not.
             mute_if_broken(sys.stdout)
@@ -213,7 +213,7 @@ class EndMessage:
         return code
 
     def _print_notes(self, ended: SessionOutcome, scores: RunScores | None) -> None:
-        for line in scores.ledger.lines(shell_word(self._started.place)) if scores is not None else ():
+        for line in scores.ledger.lines(shell_word(nearby(self._started.place))) if scores is not None else ():
             say(printable(line))
         if self._started.reuse is not None and scores is not None and not scores.report.saved.calls:
             # Said of the run as a whole: a fork has its replies from another run, whoever it asks now.

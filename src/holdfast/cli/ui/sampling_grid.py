@@ -114,7 +114,7 @@ def _unmet_text(candidate: ShownCandidate) -> str:
     return f"failed: {ids}" if ids else ""
 
 
-# What stands below.
+# What is below.
 
 
 def _choice_lines(choice: SamplingChoice | None) -> list[str]:

@@ -21,11 +21,16 @@ _COLOURS = {
     "completed": "green",
     "running": "cyan",
     "killed": "red",
+    "storage": "red",
     "interrupted": "yellow",
     "with": "yellow",
     "incomplete": "yellow",
 }
-_SHORT_ENDS = {"finished with failures": "with failures", "selected trials completed": "selected completed"}
+_SHORT_ENDS = {
+    "finished with failures": "with failures",
+    "selected trials completed": "selected completed",
+    "storage": "storage failed",
+}
 """As they are listed below "ended as": every column has to fit into 80."""
 _COLUMNS = (
     Column("session", is_number=True),

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import click
 
+from holdfast.terminal.text import fitted
+
 
 def reopen_closed_streams() -> None:
     """Puts the null device in the place of standard streams that are closed."""
@@ -47,7 +49,7 @@ def say(text: str, *, always: bool = False) -> None:
         _Route.log(text)
     if always or not _Route.is_quiet:
         with contextlib.suppress(OSError):
-            click.echo(text, err=True)
+            click.echo(fitted(text, sys.stderr), err=True)
 
 
 @contextlib.contextmanager

@@ -141,7 +141,7 @@ class Caller:
         From then on `flight` counts as in flight; the caller ends it once the end of the call is durable.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
         """
         tries = Tries(deadline_seconds)
         while True:

@@ -18,7 +18,7 @@ from holdfast.run.core.records import REPLY_NOTE, NoteRecord
 
 FINISH, SCHEMA = "finish", "response_schema"
 _MOST_REASONS = 10
-"""How many unknown finish reasons of a model are told apart: a server may give a new one with every reply."""
+"""How many unknown finish reasons of a model are distinguished: a server may give a new one with every reply."""
 _REASON_CHARACTERS = 80
 
 

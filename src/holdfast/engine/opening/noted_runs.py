@@ -52,7 +52,7 @@ def _runs_in(note: NoteRecord) -> list[dict[str, str]]:
 
 
 def _run_at(root: Path) -> str:
-    """The identity of the run in a directory; empty if there is none."""
+    """The identity of the run in a directory; empty if absent."""
     try:
         return identify_run(RealFileSystem(), Layout(root))[0].hex()
     except (HoldfastError, OSError):

@@ -31,7 +31,7 @@ class InputRestorer:
         """
         for name, damage in self.damaged(known).items():
             if (source := self._source(name, known[name])) is not None:
-                # Where another run has taken the path, it is that one which lacks the copy.
+                # Where another run has taken the path, that one is missing the copy.
                 check_place()
                 self._reader.inputs.put_file(source)
                 what = name.rpartition("/")[2]

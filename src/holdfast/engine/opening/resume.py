@@ -57,7 +57,7 @@ def resume_run(
         NotARun: there is no run at `root`.
         RunHeld: another session is using it.
         ResumeAborted: it cannot be resumed with what is offered; no record was written.
-        ConfigurationError: a task or a model lacks something here; no record was written.
+        ConfigurationError: something that a task or a model needs is missing here; no record was written.
         UsageError: the selection is not valid, or matches no trial; no record was written.
         SelectionFinished: all that is selected is finished; no record was written.
     """

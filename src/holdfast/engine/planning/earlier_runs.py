@@ -38,7 +38,7 @@ def with_present_names(config: Any) -> Any:
 
 
 def _renamed_runner(block: Any) -> Any:
-    """A block with its runner fields renamed: those inside `runner`, and those that stand beside it."""
+    """A block with its runner fields renamed: those inside `runner`, and those beside it."""
     if not isinstance(block, dict):
         return block
     named = {_FIELDS.get(name, name): value for name, value in block.items()}

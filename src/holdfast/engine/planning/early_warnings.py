@@ -110,14 +110,14 @@ def _prompt_warnings(title: str, template: Template, planned: PlannedTask, first
 
 
 def _doubled_field(template: Template, first: Sample) -> str:
-    """The first field that stands in doubled braces, which stand for literal ones; empty if there is none."""
+    """The first field in doubled braces, which mean literal ones; empty if absent."""
     fields = first.fields()
     return next((found[1] for found in _DOUBLED.finditer(template.text) if found[1] in fields), "")
 
 
 def _literal(name: str) -> str:
     # Doubled braces in an f-string are single ones in its text.
-    return f"has {{{{{name}}}}}, which stands for the text {{{name}}}. {_write_field(name)}"
+    return f"has {{{{{name}}}}}, which is sent as the text {{{name}}}. {_write_field(name)}"
 
 
 def _asks_the_same(template: Template, task: Task, first: Sample) -> bool:

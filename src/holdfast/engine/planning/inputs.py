@@ -38,7 +38,7 @@ class Inputs(Protocol):
         """Whether its samples have not been checked before."""
 
     def code_copy(self, task: str, name: str) -> Path | None:
-        """The copy of a file behind a task, for one that no longer exists; None where there is none."""
+        """The copy of a file behind a task, for one that no longer exists; None if absent."""
 
 
 def raw_digest(path: Path) -> str:
@@ -147,7 +147,7 @@ class SavedInputs:
         return name in self._inputs
 
     def digest(self, name: str) -> str:
-        """The digest of a copy; empty if there is none."""
+        """The digest of a copy; empty if absent."""
         return self._inputs[name].digest if name in self._inputs else ""
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - none is

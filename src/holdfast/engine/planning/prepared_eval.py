@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from holdfast.models.provider import Provider
 from holdfast.run.core.slots.slot_names import scorer_of
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
-from holdfast.spec.loading.error_messages import key_path
+from holdfast.spec.loading.error_messages import key_path, naming_key
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.judges.panels import judge_slots, judging_models
@@ -55,7 +56,7 @@ class PreparedEval:
         """Opens the provider of every model that a task or its sampling asks; they connect when they are first asked.
 
         Raises:
-            ConfigurationError: a provider does not exist, or lacks something, such as its key.
+            ConfigurationError: a provider does not exist, or something is missing, such as its key.
         """
         for name in sorted(self.asked_models):
             self.provider(name)
@@ -64,10 +65,11 @@ class PreparedEval:
         """The provider of a model, opened if it is not open yet.
 
         Raises:
-            ConfigurationError: it does not exist, or lacks something, such as its key.
+            ConfigurationError: it does not exist, or something is missing, such as its key.
         """
         if name not in self.providers:
-            self.providers[name] = open_provider(self.spec.models[name])
+            with naming_key(key_path("models", name)):
+                self.providers[name] = open_provider(self.spec.models[name])
         return self.providers[name]
 
     def check_prices(self) -> None:
@@ -124,7 +126,9 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
     """
     prepared = PreparedEval(spec, [], inputs)
     for name, entry in spec.tasks.items():
-        planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
+        # An entry that only uses a task in Python has nothing that could be wrong in the eval file.
+        with contextlib.nullcontext() if entry.use else naming_key(key_path("tasks", name)):
+            planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
         prepared.tasks.append(planned)
         if watch is not None:
             prepared.warnings += _early_warnings().task_warnings(planned, watch)

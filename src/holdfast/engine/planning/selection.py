@@ -25,12 +25,12 @@ from holdfast.tasks.judges.panels import shown_names
 
 @dataclass(frozen=True)
 class SelectionRequest:
-    """The expressions that a person has given; empty where there is none."""
+    """The expressions that a person has given; empty if absent."""
 
     where: str | None = None
     redo: str | None = None
     option_prefix: str = "--"
-    """What stands before the names of the two where they are given."""
+    """The prefix of the names of the two where they are given."""
     rescoring: bool = False
     """Whether only answers that are on record are scored, and nothing else is run."""
 
@@ -77,7 +77,7 @@ EVERYTHING = TrialSelection(None, KeySet([]), 0, 0, 0)
 def select_trials(
     request: SelectionRequest, reader: RunReader, prepared: PreparedEval, plan: list[PlanEntry]
 ) -> TrialSelection:
-    """The trials of a plan that the expressions select, as they stand by that plan.
+    """The trials of a plan that the expressions select, in the states that they have by that plan.
 
     Raises:
         UsageError: an expression is not valid, or matches no trial.

@@ -1,6 +1,6 @@
 """Following a record: what a solver asks for that is not recorded is compared, and never done.
 
-A branch that asks for such a thing waits there for good, and the others go on. So a branch that the solver gives up,
+A branch that asks for such a thing waits there for good, and the others continue. So a branch that the solver gives up,
 as it did before, does not count; and where a trial was killed, every branch comes to the end of its own record.
 """
 

@@ -56,7 +56,7 @@ class ReplayDifference(msgspec.Struct, frozen=True):
     """The key of what was asked, or of what is recorded and was not asked for."""
     recorded: list[str] = []
     asked: list[str] = []
-    """Both, as lines; empty where there is none."""
+    """Both, as lines; empty if absent."""
     diff: list[str] = []
 
 
@@ -254,7 +254,7 @@ class _SolverReplay:
         return ReplayDifference(kind, text, missing.key, lines, missing.lines, short_diff(lines, missing.lines))
 
     def _counterpart(self, missing: MissingRecord) -> StepRecord | None:
-        """The recorded step that stands where something else was asked: in the same scope, or in one of its names."""
+        """The recorded step in place of which something else was asked: in the same scope, or in one of its names."""
         path = scope_in_key(missing.key)
         alike = [step for step in self._unasked() if bool(step.model) == missing.is_call]
         here = [step for step in alike if scope_in_key(step.step) == path]

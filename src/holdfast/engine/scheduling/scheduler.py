@@ -37,7 +37,7 @@ class TrialQueue(Generic[TrialT]):
         return self.watch is None or self.watch.allows(is_in_front=bool(self.front))
 
     def take(self) -> TrialT | None:
-        """The next trial, which starts now; None if there is none."""
+        """The next trial, which starts now; None if absent."""
         trial = self.front.popleft() if self.front else next(self.trials, None)
         if trial is not None and self.watch is not None:
             self.watch.active += 1

@@ -58,7 +58,7 @@ class Attempt:
         return await self._score(grant, self.answer)
 
     async def score_only(self, grant: CapacityGrant) -> TrialRecord:
-        """As `run`, for a trial that has its answer and only lacks scores."""
+        """As `run`, for a trial that has its answer and is only missing scores."""
         if self.answer is None:
             why = "Its answer is no longer recorded, so it cannot be scored; `holdfast resume --redo` runs it again."
             return self._end_record(Status.UNFINISHED, error=Failure("answer lost", why), stage="score")

@@ -52,7 +52,7 @@ class TrialRunner:
     ) -> None:
         self._environment, self._models, self._history, self._watch = environment, models, history, watch
         self._waiting: dict[str, AttemptState] = {}
-        """By key, where the trials go on that wait for their next attempt; as many as ran at once, at the most."""
+        """By key, where the trials continue that wait for their next attempt; as many as ran at once, at the most."""
         self._events = environment.events
         self.running: set[RunningTrial] = set()
         self._scorers: dict[str, TaskScorers] = {}

@@ -183,7 +183,7 @@ class RunningTrial:
         """One call of the model under test, or one sampling of it; replayed as far as it is recorded.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
             LimitReached: the trial has used up its tokens or its cost.
             ConfigurationError: a generation parameter is unknown or out of range.
             UsageError: the trial has ended.

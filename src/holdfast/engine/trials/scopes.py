@@ -202,7 +202,7 @@ class AttemptScopes:
         return self._by_path[path]
 
     def _spell(self, name: str) -> str:
-        """A name as it stands in a path: a slash nests; what could be taken for something else is escaped."""
+        """A name as written in a path: a slash nests; what could be taken for something else is escaped."""
         if not isinstance(name, str) or not all(name.split("/")):
             raise self.user.no_name(name)
         return "/".join(map(_spell_part, name.split("/")))

@@ -69,7 +69,7 @@ class SlotScope:
         """One call of a model, the one under test if none is named; a call of a named one is a conversation of its own.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
             UsageError: the eval has no such model, or the slot has ended.
         """
         if not model:

@@ -36,7 +36,7 @@ class _SolverSampling(MelleaSampling):
         return ComputedModelOutputThunk(thunk), context
 
     async def validate(self, attempt: MelleaAttempt) -> Validations:
-        """By the judge where there is one; verdicts stand beside the requirements that were given."""
+        """By the judge where there is one; verdicts are beside the requirements that were given."""
         given, options = self.requirements, self.settings.model_options
         asked = self.strategy._prepare_requirements_for_validation(given, options)  # noqa: SLF001 - its own
         found = await self.validator.validate(asked, self.context_to_check(attempt), attempt.output)

@@ -220,7 +220,7 @@ class IndexBuilder:
         if unchanged and size == known.length and (known.named_sealed == segment.named_sealed or known.sealed):
             self._note_name(segment, known)
             return
-        # A footer speaks of the whole segment, so what stands beside one, or beside damage, is only understood from
+        # A footer speaks of the whole segment, so what is beside one, or beside damage, is only understood from
         # the beginning.
         if known.length and (not unchanged or known.sealed or known.lost):
             raise _SegmentChangedError

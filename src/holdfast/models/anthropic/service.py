@@ -8,6 +8,7 @@ SERVICE = Service(
     version_path="/v1",
     base_url="https://api.anthropic.com",
     api_key_env="ANTHROPIC_API_KEY",
+    base_url_env="ANTHROPIC_BASE_URL",
     key_header="x-api-key",
     headers={"anthropic-version": "2023-06-01"},
 )

@@ -1,6 +1,6 @@
 """An account without credit: services say so with several statuses, in their own codes, and some in words only.
 
-No waiting cures it, so it is told apart from a rate limit. A sentence about credit counts only where the service
+No waiting cures it, so it is distinguished from a rate limit. A sentence about credit counts only where the service
 speaks of the account, and not of a quota that fills up again by itself.
 """
 

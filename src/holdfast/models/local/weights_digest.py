@@ -92,7 +92,7 @@ def _kept_at(path: Path) -> Path:
 
 
 def _kept(place: Path, path: str, signature: FileSignature) -> str:
-    """The digest that was kept for exactly this file; empty if there is none."""
+    """The digest that was kept for exactly this file; empty if absent."""
     try:
         kept = msgspec.json.decode(place.read_bytes(), type=KeptDigest)
     except (OSError, msgspec.MsgspecError):

@@ -81,7 +81,7 @@ class RequestEncoder:
 
 
 def decode_reply(name: str, status: int, body: bytes, charset: str = "") -> Reply:
-    """The reply in the body of a successful answer; a ModelError where there is none in it.
+    """The reply in the body of a successful answer; a ModelError if the body has no reply.
 
     `charset` is the encoding that the answer's header names, for a body that is not UTF-8.
     """
@@ -101,7 +101,7 @@ def decode_reply(name: str, status: int, body: bytes, charset: str = "") -> Repl
 
 
 def _errors_in(answer: ChatCompletion, choice: ChatChoice | None) -> Iterable[Any]:
-    """What stands where servers put an error: beside the choices, in the choice, or in its message."""
+    """What is where servers put an error: beside the choices, in the choice, or in its message."""
     yield answer.error
     yield answer.errors
     if choice is not None:

@@ -1,4 +1,4 @@
-"""Messages in the chat format: what stands in a request, and what is read out of a reply.
+"""Messages in the chat format: what a request holds, and what is read from a reply.
 
 A server's message is read whole. What has no field of its own is kept as the JSON it came as, and a call or part that
 is not of the usual shape goes back to the server exactly as the server sent it.

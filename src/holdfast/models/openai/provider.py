@@ -35,7 +35,7 @@ class OpenAIProvider:
         return self._endpoint.address
 
     async def send(self, request: Request) -> Reply:
-        """Ask once. A reply comes back whole, or a ModelError says why there is none."""
+        """Ask once. A reply comes back whole, or a ModelError says why it is missing."""
         answer = await self._connection.post(self._encoder.encode(request))
         if answer.is_success:
             return self._read_reply(answer)

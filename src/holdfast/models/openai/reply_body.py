@@ -94,7 +94,7 @@ def _said_in(data: Any) -> str:
 
 
 def _mended(data: Any, warnings: dict[str, str]) -> Any:
-    """The same with what stands beside the message brought to a type that can be read."""
+    """The same, with everything beside the message brought to a type that can be read."""
     if not isinstance(data, dict):
         return data
     usage, problem = readable_usage(data.get("usage"))

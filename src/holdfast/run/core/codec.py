@@ -107,7 +107,7 @@ def decode(line: bytes) -> AnyRecord | None:
 
 
 def head_of(line: bytes) -> tuple[str, str]:
-    """The type of a record and the trial it belongs to, without reading what follows; empty where there is none."""
+    """The type of a record and the trial it belongs to, without reading what follows; empty if absent."""
     if match := _HEAD.match(line):
         return match[1].decode(), match[2].decode(errors="replace")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -50,6 +51,16 @@ def short_sample(sample: str, digits: int = SHORT_DIGITS) -> str:
     """How people name a sample: by its id, or by the first digits of its digest."""
     match = _DIGEST_NAME.fullmatch(sample)
     return f"{match[1][:digits]}{match[2] or ''}" if match else sample
+
+
+def nearby(place: str) -> str:
+    """A run as people in this directory name it: by a relative path if it is below it."""
+    if not place.startswith("/"):
+        return place
+    try:
+        return str(Path(place).relative_to(Path.cwd()))
+    except (ValueError, OSError):  # it is elsewhere, or this directory is gone
+        return place
 
 
 def shell_word(place: str) -> str:

@@ -14,6 +14,7 @@ from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.slots.slot_names import base_name
+from holdfast.storage.leases.holder import UnrecordedEnd
 
 
 class Status(enum.StrEnum):
@@ -254,6 +255,8 @@ class SessionRecord(Record, frozen=True):
     """The first admission mark of the session: at most this many calls are in flight until another mark is recorded."""
     weights: dict[str, str] = {}
     """By model, the digest of its weights, where they are a file on the machine that runs it."""
+    unrecorded_end: UnrecordedEnd | None = None
+    """How the session before ended, if it could not write its end, as on a full disk."""
     takes_seed: dict[str, bool] = {}
     """Of a deterministic eval, by model: whether its provider takes a seed; one that does not say so is not here."""
 
@@ -414,7 +417,7 @@ class SamplingSummary(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
     strategy: str
     success: bool = False
     lane: int = -1
-    """Of the chosen candidate; -1 where there is none."""
+    """Of the chosen candidate; -1 if absent."""
     turn: int = -1
     turns: int = 0
     """How many turns its deepest lane has started."""

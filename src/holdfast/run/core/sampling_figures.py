@@ -31,7 +31,7 @@ class SamplingFigures(msgspec.Struct, array_like=True, frozen=True, gc=False):
     strategy: str
     success: bool
     turn: int
-    """Of the chosen candidate; -1 where there is none."""
+    """Of the chosen candidate; -1 if absent."""
     turns: int
     calls: int
     candidates: tuple[tuple[str, int], ...]

@@ -1,7 +1,7 @@
 """When a run was started, from its first bytes: runs can be ordered without folding any of them.
 
 The first record of a run says when its first session began. Where damage has taken that record, the time in the run's
-name counts, and where there is none, the time at which its oldest segment was last written.
+name counts, or else the time at which its oldest segment was last written.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _short_json(value: Any) -> str:
 
 
 def deciding_end(reader: RunReader, trial: FoldedTrial) -> TrialRecord | None:
-    """The end by which a trial stands as it does, if it has one."""
+    """The end that decides the state of a trial, if it has one."""
     lines = (item.line for item in reader.lines_of(trial, "trial") if trial.end_id and item.ident == trial.end_id)
     return next((record for record in map(reader.read, lines) if isinstance(record, TrialRecord)), None)
 

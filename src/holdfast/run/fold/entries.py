@@ -52,7 +52,7 @@ class RefusedEntry(Entry, frozen=True, gc=False, tag="refused"):
 
 
 class StepEntry(Entry, frozen=True, gc=False, tag="step"):
-    """A step: its result, or why there is none."""
+    """A step: its result, or why it is missing."""
 
     attempt: int = 1
     model: str = ""
@@ -90,7 +90,7 @@ class AnswerEntry(Entry, frozen=True, gc=False, tag="answer"):
 
 
 class ScoreEntry(Entry, frozen=True, gc=False, tag="score"):
-    """A score, or why there is none."""
+    """A score, or why it is missing."""
 
     attempt: int = 1
     scorer: str = ""

@@ -77,7 +77,7 @@ class LedgerEntry(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a number of trials stand, in the terms of the plan."""
+    """The state of a number of trials, in the terms of the plan."""
 
     number: int
     group: Group
@@ -86,7 +86,7 @@ class Standing(NamedTuple):
     scorers: frozenset[str]
     """Whose scores the attempt that counts has."""
     missing: frozenset[str]
-    """Planned scorers whose scores a valid trial lacks."""
+    """Planned scorers whose scores a valid trial is missing."""
     is_hollow: bool
     trials: int
 
@@ -272,7 +272,7 @@ class RunFold:
 
     @cached_property
     def standings(self) -> dict[int, Standing]:
-        """Every way in which trials stand, by its number."""
+        """Every state of trials, by its number."""
         columns = "id, group_, status, reason, scorers, failed, hollow, trials"
         rows = self._query(f"SELECT {columns} FROM standings WHERE trials")  # noqa: S608 - no value in the text
         return {row[0]: self._standing(*row) for row in rows}
@@ -352,7 +352,7 @@ class RunFold:
 
     @cached_property
     def _running(self) -> Counter[int]:
-        """How many trials the session that works now is at, by how they stand; few, however large the run is."""
+        """How many trials the session that works now is at, by their states; few, however large the run is."""
         if self._working is None:
             return Counter()
         numbers = [one.number for one in self.standings.values() if _may_be_running(one)]
@@ -401,7 +401,7 @@ class RunFold:
 
     @property
     def hollow(self) -> int:
-        """How many finished trials lack records that their ends rest on."""
+        """How many finished trials are missing records that their ends rest on."""
         return sum(standing.trials for standing in self.standings.values() if standing.is_hollow)
 
     def spent(self) -> dict[tuple[str, str], Spent]:
@@ -503,11 +503,11 @@ class RunFold:
         return self.keys(*FINISHED)
 
     def keys_with_end(self) -> Iterator[str]:
-        """The keys of the trials that have an end which is kept, sorted; some may lack a score of the plan."""
+        """The keys of the trials that have an end which is kept, sorted; some may be missing a score of the plan."""
         return (unpack_key(key) for (key,) in self._query("SELECT key FROM trials WHERE counted > 0 ORDER BY key"))
 
     def missing_scores(self) -> Iterator[str]:
-        """The keys of valid trials that lack a score of the plan, sorted; without those that have failed in slots."""
+        """The keys of valid trials without a score of the plan, sorted, except those that have failed in slots."""
         return self._keys_standing(lambda one: bool(one.missing) and one.state is State.UNFINISHED)
 
     def answered_without_end(self) -> Iterator[str]:
@@ -624,7 +624,7 @@ class RunFold:
 
 
 def _state_by_slots(unfilled: list[str], failed: list[str]) -> tuple[State, str]:
-    """The state of a trial that has its answer and lacks scores, or whose last end has failed in a scorer."""
+    """The state of a trial that has its answer and is missing scores, or whose last end has failed in a scorer."""
     lost = [name for name in unfilled if name in failed]
     if lost and len(lost) == len(unfilled):
         return State.FAILED, failed_slot(base_name(lost[0]))
@@ -632,5 +632,5 @@ def _state_by_slots(unfilled: list[str], failed: list[str]) -> tuple[State, str]
 
 
 def _may_be_running(standing: Standing) -> bool:
-    """Whether trials that stand so have not ended: of those, the session that wrote about them last is at work."""
+    """Whether trials in this state have not ended: of those, the session that wrote about them last is at work."""
     return standing.state is State.UNFINISHED and not standing.missing and standing.reason in _NOT_ENDED

@@ -118,7 +118,7 @@ class RunScan:
 
     @cached_property
     def fold(self) -> RunFold:
-        """How the trials that have ended stand; those that were only started are not in it."""
+        """The states of the trials that have ended; those that were only started are not in it."""
         return RunFold(self._query, self.sessions)
 
     def _query(self, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -18,7 +18,7 @@ _FAILED_SLOT = "score: "
 
 
 class State(enum.StrEnum):
-    """How a planned trial stands."""
+    """The state of a planned trial."""
 
     VALID = "valid"
     LIMITED = "limited"

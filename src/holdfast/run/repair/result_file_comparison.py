@@ -128,7 +128,7 @@ class ResultComparison:
             self.tally.added.update(trial_groups(trial))
 
     def records(self) -> Iterator[Record]:
-        """What has to be recorded of the results that the journal lacks."""
+        """What has to be recorded of the results that are missing in the journal."""
         self._queue.seek(0)
         for line in self._queue:
             trial = msgspec.json.decode(line, type=TrialRecord)

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from holdfast.errors import StorageFailure
 from holdfast.journal import SegmentPin
 from holdfast.run.core.codec import encode
@@ -95,7 +97,7 @@ def _open_under_lease(
     reader: RunReader, lease: Lease, number: int, make: MakeSessionRecord, writer: WriterOptions
 ) -> RunSession:
     pins = _missing_pins(reader)
-    session = make(reader, number, pins)
+    session = msgspec.structs.replace(make(reader, number, pins), unrecorded_end=lease.unrecorded)
     options = writer.configured(session.config)
     # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.
     copies = [doubtful.copy for doubtful in reader.index.doubtful()]
@@ -108,6 +110,7 @@ def _open_under_lease(
             journal.copy(copy)
         crashpoints.reach("session.settled")
         journal.queue.commit(encode(session))
+        lease.note_end(None)
         crashpoints.reach("session.opened")
         # What was there before has just been read, under the lease.
         reader.refresh(again=False)

@@ -26,7 +26,7 @@ from holdfast.run.session.session_counts import LeftByWriters, SessionCounts
 from holdfast.run.session.session_lease import SessionLease, held_layout
 from holdfast.run.session.store_copy import SegmentUploader, StoreCopy
 from holdfast.storage import Lease
-from holdfast.storage.leases.holder import AcknowledgedFrames
+from holdfast.storage.leases.holder import AcknowledgedFrames, UnrecordedEnd
 from holdfast.storage.leases.remote import HolderProgress
 from holdfast.storage.leases.writers import WRITERS_NAME, WriterAdmission, WriterTerms
 from holdfast.storage.tolerated_failures import ToleratedFailure, ToleratedFailures, merge_failures
@@ -226,9 +226,16 @@ class RunSession:
             with contextlib.suppress(StorageFailure):
                 counts = self.counts.now()
             self._feed.finish()
+        except StorageFailure:
+            self.note_end(how, exit_code)
+            raise
         finally:
             self.abandon()
         return counts
+
+    def note_end(self, how: str, exit_code: int) -> None:
+        """Leaves the session's end outside the journal, which cannot be written; before the run is given up."""
+        self.lease.note_end(UnrecordedEnd(self.number, how, exit_code, utc_timestamp()))
 
     def _end_writers_or_seal(self) -> LeftByWriters:
         try:

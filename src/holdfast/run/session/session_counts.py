@@ -1,4 +1,4 @@
-"""How the trials of a run stand, as far as the session that executes it may say."""
+"""The states of the trials of a run, as far as the session that executes it may say."""
 
 from __future__ import annotations
 

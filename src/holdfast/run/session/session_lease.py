@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError, RunGone, RunHeld
 from holdfast.run.core.layout import Layout
 from holdfast.storage import Lease, RealFileSystem
 from holdfast.storage.filesystem import FileSystem
-from holdfast.storage.leases.holder import AcknowledgedFrames
+from holdfast.storage.leases.holder import AcknowledgedFrames, UnrecordedEnd
 from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
 
 INTACT_HINT = "All synced records are intact; see `holdfast status`, then resume."
@@ -105,6 +105,10 @@ class SessionLease:
         while time.monotonic() < deadline:
             self._lease.check()
             time.sleep(_DELETION_SECONDS / 20)
+
+    def note_end(self, end: UnrecordedEnd) -> None:
+        """Leaves the end of the session in the lease file: the journal cannot have it."""
+        self._lease.note_end(end)
 
     def publish(self, frames: AcknowledgedFrames) -> None:
         """Writes down how far the session has come."""

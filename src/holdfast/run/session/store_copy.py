@@ -15,7 +15,7 @@ from holdfast.storage.leases.remote import RemoteLease
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 ReportUpload = Callable[[int, int, str], None]
-"""Gets how many segments a store has just taken, how many it still lacks, and why it lacks them, if it failed."""
+"""Gets how many segments a store has just taken, how many are still missing there, and why, if it failed."""
 
 
 class SegmentUploader(Protocol):

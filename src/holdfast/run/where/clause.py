@@ -39,7 +39,7 @@ class Selectable(Protocol):
     def score(self, name: str) -> float | None: ...
 
     def metadata(self, path: tuple[str, ...]) -> object:
-        """The value at a path into the sample's metadata; None where there is none."""
+        """The value at a path into the sample's metadata; None if absent."""
         ...
 
 

@@ -96,7 +96,7 @@ class WhereText(NamedTuple):
 
 
 def in_quotes(text: str) -> str:
-    """Text as it stands in a message: printable, shortened, in double quotes."""
+    """Text as written in a message: printable, shortened, in double quotes."""
     short = text if len(text) <= _QUOTED_CHARACTERS else f"{text[: _QUOTED_CHARACTERS - 1]}…"
     return f'"{_in_one_line(short)}"'
 

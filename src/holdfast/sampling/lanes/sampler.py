@@ -43,7 +43,7 @@ async def run_sampling(
     Raises:
         ModelError: every lane has ended with an error, and this is the first lane's; `result_of` has the candidates.
         Blocked: a policy of the provider's refused a candidate, in whatever lane.
-        ConfigurationError: a requirement cannot be understood, or a cap on cost lacks a price.
+        ConfigurationError: a requirement cannot be understood, or a limit on cost has no price.
         UsageError: there is no model of the name of a judge, or of one that the strategy asks.
         ValueError: a hook or the strategy gave a number out of range, or two requirements have the same id.
         TypeError: the strategy is not one, or a hook, a requirement or a repair returned a wrong type.

@@ -14,6 +14,7 @@ from holdfast.sampling.requirements.requirement import Requirement
 from holdfast.sampling.requirements.verdict import Verdict, VerdictKind
 from holdfast.spec.loading.error_messages import describe_value
 from holdfast.spec.loading.validate import allowed_values
+from holdfast.spec.whole_numbers import convert_arguments, with_whole_numbers
 from holdfast.suggestions import did_you_mean, listing
 
 LONGEST_ID = 100
@@ -37,7 +38,7 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
     revision: ClassVar[int] = 1
     """Raised whenever the same arguments decide differently than before."""
     short_argument: ClassVar[str] = ""
-    """The argument that may stand alone: `{regex: "..."}` is `{regex: {pattern: "..."}}`."""
+    """The argument that may be given alone: `{regex: "..."}` is `{regex: {pattern: "..."}}`."""
     is_quick: ClassVar[bool] = True
 
     id: str = ""
@@ -57,14 +58,14 @@ class BuiltInRequirement(Requirement, frozen=True, kw_only=True, forbid_unknown_
 
     @classmethod
     def build(cls, arguments: Mapping[str, Any], place: str) -> Self:
-        """A requirement from arguments as they stand in an eval file.
+        """A requirement from arguments as written in an eval file.
 
         Raises:
             ConfigurationError: an argument is unknown, missing or wrong.
         """
         cls._check_names(arguments, place)
         try:
-            return msgspec.convert(dict(arguments), cls)
+            return convert_arguments(dict(arguments), cls)
         except msgspec.ValidationError:
             raise ConfigurationError(f"{place}: {_wrong_argument(cls, arguments)}.") from None
         except ConfigurationError as error:
@@ -133,7 +134,7 @@ def _required_names(kind: type[BuiltInRequirement]) -> tuple[str, ...]:
 
 
 def _wrong_argument(kind: type[BuiltInRequirement], arguments: Mapping[str, Any]) -> str:
-    """The first argument that does not have the type of its field, and what may stand there."""
+    """The first argument that does not have the type of its field, and what is allowed there."""
     hints = {field.name: field.type for field in msgspec.structs.fields(kind)}
     name = next(name for name, value in arguments.items() if not _fits(value, hints[name]))
     allowed = allowed_values(hints[name])
@@ -142,7 +143,7 @@ def _wrong_argument(kind: type[BuiltInRequirement], arguments: Mapping[str, Any]
 
 def _fits(value: Any, hint: Any) -> bool:
     try:
-        msgspec.convert(value, hint)
+        msgspec.convert(with_whole_numbers(value, hint), hint)
     except msgspec.ValidationError:
         return False
     return True

@@ -33,7 +33,7 @@ def read_verdict(text: str) -> JudgeVerdict:
     """The verdict in what a judge said: JSON alone, or in one fenced block. Nothing is guessed from prose.
 
     Raises:
-        NoVerdict: there is none.
+        NoVerdict: no verdict was found.
     """
     if len(text) > LONGEST_VERDICT:
         raise NoVerdict(f"it has more than {LONGEST_VERDICT:,} characters")

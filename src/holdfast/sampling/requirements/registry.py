@@ -52,7 +52,7 @@ Given = Requirement | Callable[..., Any] | ShortForm
 def build_requirement(
     given: ShortForm, place: str = "requirements", *, base_dir: CodeBase | None = None
 ) -> Requirement:
-    """The built-in requirement of that name, with the arguments that stand under it; `base_dir` is where files lie.
+    """The built-in requirement of that name, with the arguments that are given under it; `base_dir` is where files lie.
 
     Raises:
         ConfigurationError: there is no such requirement, or an argument is unknown, missing or wrong.
@@ -84,7 +84,7 @@ def as_requirements(given: Given | Sequence[Given] | None) -> tuple[Requirement,
 
 
 def as_requirement(given: object) -> Requirement:
-    """A requirement from whatever stands for one: itself, a function, or the form of an eval file.
+    """A requirement from whatever describes one: itself, a function, or the form of an eval file.
 
     Raises:
         ConfigurationError: it is something else.
@@ -121,7 +121,7 @@ def _name_and_arguments(given: ShortForm, place: str) -> tuple[str, Any]:
 
 
 def _named_arguments(kind: type[BuiltInRequirement], arguments: Any, place: str) -> Mapping[str, Any]:
-    """The arguments by name; one that stands alone is the one that the requirement is about."""
+    """The arguments by name; one that is given alone is the one that the requirement is about."""
     if isinstance(arguments, Mapping):
         return arguments
     if kind.short_argument:

@@ -157,7 +157,7 @@ def as_selection_mode(given: SelectionMode | str) -> SelectionMode:
     """The selection of that name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: no selection has this name.
     """
     try:
         return SelectionMode(given)

@@ -12,18 +12,32 @@ from holdfast.spec.loading.key_detection import looks_like_key
 URL_DATASET = "only files are read: download the dataset, for example as JSON lines, and give the path of that file"
 SHOWN = 60
 SHOWN_PROBLEMS = 20
+_TOP_LEVEL = ("models.", "datasets.", "tasks.")
 
 
-def refuse(source: str, problems: list[str]) -> None:
+def refuse(source: str, problems: list[str], hint: str = "") -> None:
     """Raises when there are problems: a single one as a sentence, several as a list."""
     if not problems:
         return
     if len(problems) == 1:
-        raise ConfigurationError(f"{source}: {_sentence(problems[0])}")
+        raise ConfigurationError(f"{source}: {_sentence(problems[0])}", hint=hint)
     lines = [f"\n  - {_sentence(problem)}" for problem in problems[:SHOWN_PROBLEMS]]
     if len(problems) > SHOWN_PROBLEMS:
         lines.append(f"\n  - and {len(problems) - SHOWN_PROBLEMS} more.")
+    if hint:
+        lines.append(f"\n{hint}")
     raise ConfigurationError(f"{source} has {len(problems)} problems:{''.join(lines)}")
+
+
+@contextlib.contextmanager
+def naming_key(path: str) -> Iterator[None]:
+    """Puts the path of a key of the eval before a message about it that does not begin with such a path."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if error.message.startswith(_TOP_LEVEL):
+            raise
+        raise ConfigurationError(f"{path}: {error.message}", hint=error.hint) from error.__cause__
 
 
 @contextlib.contextmanager
@@ -35,7 +49,7 @@ def naming_source(source: str) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
-        if not error.message.startswith("tasks."):
+        if not error.message.startswith(_TOP_LEVEL):
             raise
         raise ConfigurationError(f"{source}: {error.message}", hint=error.hint) from error
 
@@ -53,7 +67,7 @@ def item_path(path: str, index: int) -> str:
 
 
 def describe_value(value: Any) -> str:
-    """A value in a message: as it would stand in a file, shortened; what is in a map or list is left out."""
+    """A value in a message: as it would be written in a file, shortened; what is in a map or list is left out."""
     if isinstance(value, dict):
         return "a map"
     if isinstance(value, list | tuple):

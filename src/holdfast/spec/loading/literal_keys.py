@@ -12,7 +12,7 @@ _WAY_OUT = "put the key into an environment variable and name that variable in a
 
 
 def literal_keys(data: Any, path: str = "") -> Iterator[str]:
-    """A sentence for every place where a key stands: by the field's name, or by what the value looks like."""
+    """A sentence for every place that holds a key: by the field's name, or by what the value looks like."""
     if isinstance(data, dict):
         for name, value in data.items():
             yield from _entry_problems(str(name), value, key_path(path, name))

@@ -17,10 +17,17 @@ from holdfast.spec.loading.literal_keys import literal_keys
 from holdfast.spec.loading.validate import SchemaChecker
 from holdfast.spec.schema.eval import EvalSpec
 
+_DATASETS = {".csv", ".jsonl", ".ndjson", ".tsv", ".parquet"}
+
 
 def load_eval(path: str | os.PathLike[str]) -> EvalSpec:
     """The eval in a file; it is called after the file when it does not give a name."""
     file = Path(path)
+    if file.suffix.lower() in _DATASETS:
+        raise ConfigurationError(
+            f"{file} is a dataset, not an eval file.",
+            hint=f"Name it in one: datasets: {{{file.stem}: {{path: {file.name}}}}}. See `holdfast init`.",
+        )
     spec = parse_eval(_read_text(file), str(file))
     directory = recordable_path(os.path.normpath(file.absolute().parent / spec.directory))
     return msgspec.structs.replace(spec, name=spec.name or file.stem, directory=directory)
@@ -42,12 +49,20 @@ def typed_eval(data: Any, source: str = "the eval") -> EvalSpec:
     refuse(source, list(literal_keys(data)))
     checker = SchemaChecker()
     normalised = checker.value(data, EvalSpec, "")
-    refuse(source, checker.problems)
+    refuse(source, checker.problems, hint=_hint_for(data))
     return msgspec.convert(normalised, EvalSpec)
 
 
+def _hint_for(data: Any) -> str:
+    """A file with neither models nor tasks was probably written for another tool."""
+    is_foreign = isinstance(data, dict) and not {"models", "tasks"} & data.keys()
+    return (
+        "An eval file has models, datasets and tasks; `holdfast init` writes one to start from." if is_foreign else ""
+    )
+
+
 def recordable_path(path: str) -> str:
-    """A path that can stand in an eval.
+    """A path that can be written in an eval.
 
     Raises:
         ConfigurationError: it has bytes that are not text in this locale.

@@ -14,13 +14,20 @@ import msgspec
 
 from holdfast.spec.loading.durations import parse_duration
 from holdfast.spec.loading.error_messages import describe_value, item_path, key_path
-from holdfast.spec.loading.misplaced_keys import place_of_key
+from holdfast.spec.loading.misplaced_keys import meant_key
 from holdfast.spec.schema.drift import Block
 from holdfast.spec.schema.field_types import INT64_MAX, INT64_MIN, is_duration
 from holdfast.spec.schema.introspect import Field, blocks_in, is_block, is_optional, members, schema_fields, unwrapped
-from holdfast.suggestions import nearest_or_known
+from holdfast.suggestions import first_of, nearest_or_known
 
 _WORDS: dict[Any, str] = {str: "text", bool: "true or false", int: "a whole number", float: "a number"}
+_EXAMPLES = {
+    "": " with models, datasets and tasks; `holdfast init` writes an eval file to start from",
+    "models": ", such as models: {small: {provider: openai, model: gpt-4o-mini}}",
+    "datasets": ", such as datasets: {questions: {path: questions.csv}}",
+    "tasks": ', such as tasks: {qa: {dataset: questions, prompt: "{question}", target: "{answer}", scorers: [exact]}}',
+}
+"""The main maps of an eval, of which newcomers write lists."""
 
 
 class SchemaChecker:
@@ -50,7 +57,7 @@ class SchemaChecker:
         given = _spelled_out(value, block)
         if not isinstance(given, dict):
             short = f', or "{"/".join(block.shorthand)}"' if block.shorthand else ""
-            return self._not_allowed(value, f"a map{short}", path)
+            return self._not_allowed(value, f"a map{short or _EXAMPLES.get(path, '')}", path)
         own = self._fields(given, schema_fields(block), block, path)
         if inlined := self._fields(given, inlined_fields(block), block, path):
             own[block.inlined] = self._joined(own.get(block.inlined, {}), inlined, key_path(path, block.inlined), path)
@@ -67,7 +74,7 @@ class SchemaChecker:
         }
 
     def _joined(self, inner: Any, outer: dict[str, Any], inner_path: str, outer_path: str) -> Any:
-        """The keys of a block from both places where they may stand; different values are a problem."""
+        """The keys of a block from both places where they may appear; different values are a problem."""
         if not isinstance(inner, dict):
             return inner
         joined = dict(inner)
@@ -85,10 +92,17 @@ class SchemaChecker:
 
     def _check_names(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
         known = [*schema_fields(block), *inlined_fields(block)]
+        unplaced = []
         for name in given:
             if name not in known:
-                way_out = place_of_key(str(name), block, path) or nearest_or_known(str(name), known)
-                self._add(f"{key_path(path, name)} is not a known key; {way_out}")
+                if way_out := meant_key(str(name), block, path):
+                    self._add(f"{key_path(path, name)} is not a known key; {way_out}")
+                else:
+                    unplaced.append(key_path(path, name))
+        if unplaced:
+            # The list of known keys is long: it is printed once for all of them.
+            are = "is not a known key" if len(unplaced) == 1 else "are not known keys"
+            self._add(f"{first_of(unplaced)} {are}; known here: {', '.join(known)}")
 
     def _check_required(self, given: dict[Any, Any], block: type[Block], path: str) -> None:
         for name, field in schema_fields(block).items():
@@ -126,6 +140,8 @@ class SchemaChecker:
         return [self.value(entry, kind, item_path(path, index)) for index, entry in enumerate(items)]
 
     def _scalar(self, value: Any, kind: Any, hint: Any, path: str) -> Any:
+        if path in _EXAMPLES:
+            return self._not_allowed(value, f"a map{_EXAMPLES[path]}", path)
         try:
             return _convert_scalar(value, kind)
         except (msgspec.ValidationError, OverflowError):
@@ -158,7 +174,7 @@ class SchemaChecker:
 
 
 def inlined_fields(block: type[Block]) -> dict[str, Field]:
-    """The fields that may stand in a block although they belong to one inside it."""
+    """The fields that may be written in a block although they belong to one inside it."""
     return schema_fields(blocks_in(schema_fields(block)[block.inlined].type)[0]) if block.inlined else {}
 
 
@@ -186,7 +202,7 @@ def _is_absent(value: Any, field: Field, *, counted: bool) -> bool:
 
 
 def _is_unquoted_template(value: Any, hint: Any) -> bool:
-    """Whether `{field}` stands without quotes where a text is expected, and not a scorer as in `{exact: null}`."""
+    """Whether `{field}` is written without quotes where a text is expected, and not a scorer as in `{exact: null}`."""
     kinds = [unwrapped(kind) for kind in members(hint)]
     free = any(typing.get_origin(kind) is dict and typing.get_args(kind)[1] is Any for kind in kinds)
     is_template = isinstance(value, dict) and len(value) == 1 and list(value.values()) == [None]
@@ -194,7 +210,7 @@ def _is_unquoted_template(value: Any, hint: Any) -> bool:
 
 
 def _member_for(value: Any, hint: Any) -> Any:
-    """The type of a union that the value is meant for; the first one when there is none."""
+    """The type of a union that the value is meant for; the first one if no type fits."""
     kinds = members(hint)
     for kind in kinds:
         plain = typing.get_origin(unwrapped(kind)) or unwrapped(kind)
@@ -230,7 +246,7 @@ def _convert_scalar(value: Any, kind: Any) -> Any:
 
 
 def allowed_values(hint: Any) -> str:
-    """The words for what may stand where a value of this type is expected."""
+    """The words for what is allowed where a value of this type is expected."""
     return " or ".join(_allowed_member(member) for member in members(hint))
 
 

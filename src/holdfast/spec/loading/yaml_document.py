@@ -135,7 +135,7 @@ class _EventGuard:
             raise self._refusal(event, "a key must be plain text, not an alias")
         weight = self.anchors.get(event.anchor, 0)
         if weight is None:
-            raise self._refusal(event, f"the alias {describe_value(event.anchor)} stands inside what it refers to")
+            raise self._refusal(event, f"the alias {describe_value(event.anchor)} is inside what it refers to")
         self._add(event, weight)
 
     def _scalar(self, event: Any) -> None:

@@ -132,7 +132,7 @@ def _plain_mistake(found: Misreading) -> Mistake:
 
 
 def _near_hint(found: Misreading) -> str:
-    """What is often wrong where YAML stumbles: a tab, or a value that begins with a field in braces and goes on."""
+    """What is often wrong where YAML stumbles: a tab, or a value that begins with a field in braces and continues."""
     if found.line <= len(found.lines) and found.lines[found.line - 1][found.column :].startswith("\t"):
         return _TABS
     near = found.lines[max(found.line - 2, 0) : found.line]

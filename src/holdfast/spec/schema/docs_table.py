@@ -1,4 +1,4 @@
-"""The table of fields in docs/resume.md: where each may stand, its class, and what a change does on resume.
+"""The table of fields in docs/resume.md: where each may appear, its class, and what a change does on resume.
 
 `python -m holdfast.spec.schema.docs_table docs/resume.md` writes it between its two marks; a test checks that it is up
 to date.
@@ -41,7 +41,7 @@ EXCEPTIONS = {
 
 
 def fields_table() -> str:
-    """The table as Markdown: a row for every field, with all places where it may stand."""
+    """The table as Markdown: a row for every field, with all places where it may appear."""
     rows: dict[tuple[Drift, str], list[str]] = {}
     for place in _documented(schema_places(EvalSpec)):
         rows.setdefault((place.drift, place.field.name), []).append(place.path)

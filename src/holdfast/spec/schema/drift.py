@@ -31,7 +31,7 @@ class Drift(enum.Enum):
     """Changes how answers are judged: refused, but for a rescoring of the recorded answers."""
 
     ADDITIVE = "additive"
-    """May grow: what is missing is run; when fewer are offered the saved ones stand."""
+    """May grow: what is missing is run; when fewer are offered, the saved ones are kept."""
 
     THROUGHPUT = "throughput"
     """Only how fast or how shown: applied and recorded."""
@@ -50,7 +50,7 @@ class Block(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The base of every struct of the schema; a subclass with an unclassed field cannot be defined."""
 
     inlined: ClassVar[str] = ""
-    """The field whose keys may also stand directly in this block (`runner`), or nothing."""
+    """The field whose keys may also be written directly in this block (`runner`), or nothing."""
 
     shorthand: ClassVar[tuple[str, ...]] = ()
     """The fields that a single text stands for, with `/` between them (`provider/model`)."""

@@ -1,4 +1,4 @@
-"""The schema as data: every field with its type, default and class, and every place where it may stand.
+"""The schema as data: every field with its type, default and class, and every place where it may appear.
 
 Loading, saving, the table in the documentation and the tests that try every field all read the schema here,
 so that none of them can forget one.
@@ -27,7 +27,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class FieldPlace(msgspec.Struct, frozen=True):
-    """A field where it may stand: `tasks.*.few_shot[].input` (`*` is any name, `[]` any item)."""
+    """A field where it may appear: `tasks.*.few_shot[].input` (`*` is any name, `[]` any item)."""
 
     path: str
     block: type[Block]
@@ -39,7 +39,7 @@ class FieldPlace(msgspec.Struct, frozen=True):
 
     @property
     def is_leaf(self) -> bool:
-        """Whether a value stands here, and not a block whose fields are places of their own."""
+        """Whether a value is here, and not a block whose fields are places of their own."""
         return block_within(self.field.type) is None
 
 

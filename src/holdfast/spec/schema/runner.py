@@ -1,6 +1,6 @@
 """How the work is done: limits, retries, patience, display.
 
-The same keys may stand at the top of an eval file, in `runner`, and, where they mean something for one task
+The same keys may be written at the top of an eval file, in `runner`, and, where they mean something for one task
 alone, in that task or in its own `runner`. Loading brings them all into `runner`; the narrower block wins.
 """
 

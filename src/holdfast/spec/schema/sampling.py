@@ -97,7 +97,7 @@ class SamplingSpec(Block, frozen=True):
     """
 
     def checks(self) -> Iterator[tuple[str, NamedCheck]]:
-        """Every requirement with where it stands, the scorer included."""
+        """Every requirement with its place, the scorer included."""
         for index, given in enumerate(self.requirements):
             yield f"requirements[{index}]", given
         if self.scorer is not None:

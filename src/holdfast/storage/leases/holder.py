@@ -40,6 +40,15 @@ class AcknowledgedFrames(msgspec.Struct, frozen=True, array_like=True):
     seq: int
 
 
+class UnrecordedEnd(msgspec.Struct, frozen=True):
+    """How a session ended that could not write its end to the journal, as on a full disk."""
+
+    session: int
+    ended_as: str
+    exit_code: int
+    ended_at: str
+
+
 def _read_kernel_file(path: str) -> str:
     with contextlib.suppress(OSError):
         return Path(path).read_text(encoding="utf-8", errors="replace").strip()
@@ -64,7 +73,7 @@ def parent_pid(pid: int) -> int:
 
 
 def start_ticks(pid: int) -> int:
-    """When the process with this id started, in clock ticks since boot; 0 where there is none."""
+    """When the process with this id started, in clock ticks since boot; 0 if absent."""
     fields = _process_fields(pid)
     # A zombie has ended, though its entry is still there.
     if len(fields) < 20 or fields[0] == "Z":
@@ -97,6 +106,14 @@ def decode_acknowledged(data: bytes) -> AcknowledgedFrames | None:
     """How far the holder had come, by the second line of a lease file; None if nothing readable is there."""
     try:
         return msgspec.json.decode(data.partition(b"\n")[2], type=AcknowledgedFrames)
+    except msgspec.MsgspecError:
+        return None
+
+
+def decode_unrecorded_end(data: bytes) -> UnrecordedEnd | None:
+    """The end that a lease file has instead of a holder; None if it has none."""
+    try:
+        return msgspec.json.decode(data, type=UnrecordedEnd)
     except msgspec.MsgspecError:
         return None
 

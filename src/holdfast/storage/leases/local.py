@@ -38,8 +38,10 @@ from holdfast.storage.leases.held_place import HeldPlace
 from holdfast.storage.leases.holder import (
     AcknowledgedFrames,
     LeaseHolder,
+    UnrecordedEnd,
     decode_acknowledged,
     decode_holder,
+    decode_unrecorded_end,
     is_alive,
     this_process,
 )
@@ -76,6 +78,13 @@ class Lease(Protocol):
             RunGone: the run was moved, deleted or replaced.
         """
 
+    @property
+    def unrecorded(self) -> UnrecordedEnd | None:
+        """How the last session ended, if its journal does not say; it stays in the file when the lease is released."""
+
+    def note_end(self, end: UnrecordedEnd | None) -> None:
+        """Sets what stays in the file; None if the journal has it."""
+
     def publish(self, frames: AcknowledgedFrames) -> None:
         """Writes down how far the session has come, for whoever reads the run after a kill."""
 
@@ -98,6 +107,7 @@ class _FileLockLease:
         text = os.pread(fd, _TEXT_BYTES, 0)
         self.killed = decode_holder(text)
         """Whose name is still in the file: of a session that did not end in order."""
+        self.unrecorded = decode_unrecorded_end(text)
         self._acknowledged = decode_acknowledged(text)
         self._line = msgspec.json.encode(this_process()) + b"\n"
         self._place = HeldPlace(run, LEASE_NAME, fd)
@@ -125,6 +135,9 @@ class _FileLockLease:
     def check(self) -> None:
         self._place.check()
 
+    def note_end(self, end: UnrecordedEnd | None) -> None:
+        self.unrecorded = end
+
     def publish(self, frames: AcknowledgedFrames) -> None:
         with self._writing:
             if frames != self._acknowledged and self._fd >= 0:
@@ -145,9 +158,15 @@ class _FileLockLease:
         with self._writing:
             if self._fd >= 0:
                 forget_children(self._place.directory)
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._fd, 0)
+                self._leave_end()
                 self._close()
+
+    def _leave_end(self) -> None:
+        """Empties the file, or leaves the end in it: that is shorter than what it had, so a full disk has room."""
+        text = msgspec.json.encode(self.unrecorded) if self.unrecorded is not None else b""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._fd, min(len(text), os.fstat(self._fd).st_size))
+            os.pwrite(self._fd, text, 0)
 
     def _close(self) -> None:
         fd, self._fd = self._fd, -1
@@ -204,7 +223,7 @@ def _take_lock(fs: FileSystem, run: Path) -> _FileLockLease:
         if (fd := fs.lock(path)) is not None and (lease := _lease_of_lock(run, fd)) is not None:
             return lease
         # A reader that only looks who holds the run takes the lock for an instant, and writes no name; a name that
-        # stands there then is a dead holder's.
+        # is there then is a dead holder's.
         holder = decode_holder(path.read_bytes())
         alive = is_alive(holder) if holder else False
         if alive or (alive is None and attempt >= _ATTEMPTS_FAR):
@@ -272,6 +291,14 @@ def read_acknowledged(run: Path) -> AcknowledgedFrames | None:
     """How far the session that holds the run, or that was killed last, had come; None where nothing says so."""
     try:
         return decode_acknowledged((run / LEASE_NAME).read_bytes()[:_TEXT_BYTES])
+    except OSError:
+        return None
+
+
+def read_unrecorded_end(run: Path) -> UnrecordedEnd | None:
+    """How the last session of a run ended, if it could not write that to the journal."""
+    try:
+        return decode_unrecorded_end((run / LEASE_NAME).read_bytes()[:_TEXT_BYTES])
     except OSError:
         return None
 
@@ -355,8 +382,16 @@ class _HeartbeatLease:
     def check(self) -> None:
         self._place.check()
 
+    @property
+    def unrecorded(self) -> UnrecordedEnd | None:
+        """None: the file has the heartbeat in it."""
+        return None
+
+    def note_end(self, end: UnrecordedEnd | None) -> None:
+        """Nothing, as above."""
+
     def publish(self, frames: AcknowledgedFrames) -> None:
-        """Nothing: the file has the heartbeat in it."""
+        """Nothing, as above."""
 
     def is_held(self) -> bool:
         return not self._stop.is_set() and self._is_in_time() and self._place.loss is None

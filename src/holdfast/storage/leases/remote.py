@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.errors import ConfigurationError, RunGone, RunHeld, StorageFailure
-from holdfast.storage.leases.holder import AcknowledgedFrames, LeaseHolder, is_alive, this_process
+from holdfast.storage.leases.holder import AcknowledgedFrames, LeaseHolder, UnrecordedEnd, is_alive, this_process
 from holdfast.storage.leases.local import LIFETIME_SECONDS, Lease
 from holdfast.storage.object_store import ObjectStore
 from holdfast.storage.tolerated_failures import ToleratedFailures
@@ -246,6 +246,13 @@ class LocalAndRemoteLease:
 
     def check(self) -> None:
         self._here.check()
+
+    @property
+    def unrecorded(self) -> UnrecordedEnd | None:
+        return self._here.unrecorded
+
+    def note_end(self, end: UnrecordedEnd | None) -> None:
+        self._here.note_end(end)
 
     def publish(self, frames: AcknowledgedFrames) -> None:
         self._here.publish(frames)

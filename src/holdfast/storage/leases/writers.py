@@ -24,7 +24,7 @@ from holdfast.errors import RunGone, RunHeld, StorageFailure, UsageError
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.forked_children import close_in_children
 from holdfast.storage.leases.held_place import HeldPlace
-from holdfast.storage.leases.holder import AcknowledgedFrames
+from holdfast.storage.leases.holder import AcknowledgedFrames, UnrecordedEnd
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 LEASE_NAME, WRITERS_NAME = "lease", "lease.writers"
@@ -227,6 +227,14 @@ class JoinedLease:
         except RunGone:
             self._is_lost = True
             raise
+
+    @property
+    def unrecorded(self) -> UnrecordedEnd | None:
+        """None: the holder of the run looks after the end of the session before."""
+        return None
+
+    def note_end(self, end: UnrecordedEnd | None) -> None:
+        """Nothing: the end of the session is the holder's."""
 
     def publish(self, frames: AcknowledgedFrames) -> None:
         """Nothing: the file is the holder's."""

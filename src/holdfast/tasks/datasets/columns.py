@@ -23,7 +23,7 @@ Row = Mapping[str, Any]
 
 
 class Columns(msgspec.Struct, frozen=True):
-    """Where each part of a sample stands in a row."""
+    """Where each part of a sample is in a row."""
 
     named: dict[str, str] = msgspec.field(default_factory=dict)
     """The columns that were named for parts of a sample; every row has to have them."""
@@ -76,7 +76,7 @@ class Columns(msgspec.Struct, frozen=True):
         return tuple(path for path in paths if not any(_paths_overlap(path, asked) for asked in self.asked))
 
     def target_paths(self) -> tuple[str, ...]:
-        """Where in a row the target stands."""
+        """Where in a row the target is."""
         column = self.column("target")
         if self.target is None:
             return (column,)

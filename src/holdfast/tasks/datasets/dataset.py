@@ -12,6 +12,7 @@ from itertools import islice
 
 from holdfast.digests import new_content_digest, packed_digest
 from holdfast.errors import ConfigurationError
+from holdfast.run.where.trial_spelling import is_digest_beginning
 from holdfast.spec import Operation
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.choices import shuffled
@@ -49,6 +50,7 @@ class Dataset:
 
     def keep_only(self, ids: Collection[str]) -> None:
         """Leave out every sample whose key is not among these; a ConfigurationError names one that does not exist."""
+        ids = self._whole_ids(ids)
         missing = set(ids)
         kept = array("I")
         for position, key in enumerate(self.keys()):
@@ -58,6 +60,16 @@ class Dataset:
         if missing:
             raise self._without_sample(min(missing))
         self._selection, self._positions = self._selection.pick(kept), None
+
+    def _whole_ids(self, ids: Collection[str]) -> set[str]:
+        """The ids, of which those made from the content may be cut short, as in the lists of trials."""
+        short = set(ids).difference(self.keys())
+        whole: dict[str, list[str]] = {given: [] for given in short}
+        for key in self.keys() if short else ():
+            for given in short:
+                if is_digest_beginning(given, key):
+                    whole[given].append(key)
+        return {whole[given][0] if len(whole.get(given, ())) == 1 else given for given in ids}
 
     def _without_sample(self, key: str) -> ConfigurationError:
         """The error about a sample that cannot be chosen: it is beyond the limit, left out, or does not exist."""
@@ -170,7 +182,7 @@ class Dataset:
         return any(occurrence > 1 for occurrence in self._selection.occurrences)
 
     def place(self, position: int) -> str:
-        """Where the sample stands in its file, for people."""
+        """The place of the sample in its file, for people."""
         return self.rows.place(self._selection.rows[position])
 
 

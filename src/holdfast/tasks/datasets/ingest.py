@@ -13,7 +13,7 @@ import msgspec
 from holdfast.digests import canonical_json, new_content_digest
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean
-from holdfast.tasks.datasets.formats import Row, detect_format, read_rows, row_refusal
+from holdfast.tasks.datasets.formats import SUFFIXES, Row, detect_format, read_rows, row_refusal
 from holdfast.tasks.json_values import json_fault
 from holdfast.tasks.sample import Sample
 
@@ -30,7 +30,7 @@ class Ingested(msgspec.Struct, frozen=True):
 
 def ingest(path: Path, format: str | None, destination: BinaryIO) -> Ingested:  # noqa: A002 - the name users know
     """Write the canonical form of a dataset file to the destination."""
-    return _write_canonical(read_dataset(path, format), destination, path.name)
+    return _write_canonical(read_dataset(path, format), destination, f"Dataset {path.name}")
 
 
 def read_dataset(path: Path, format: str | None = None) -> Iterator[Row]:  # noqa: A002 - the name users know
@@ -44,14 +44,14 @@ def read_dataset(path: Path, format: str | None = None) -> Iterator[Row]:  # noq
 
 def ingest_samples(samples: Iterable[Sample], destination: BinaryIO, source: str = "samples") -> Ingested:
     """Write samples made in Python in the same canonical form."""
-    return _write_canonical(_sample_rows(samples, source), destination, source)
+    return _write_canonical(_sample_rows(samples, source), destination, f"The list of {source}")
 
 
 def _open_dataset(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except FileNotFoundError:
-        near = did_you_mean(path.name, _siblings(path))
+        near = did_you_mean(path.name, [name for name in _siblings(path) if Path(name).suffix in SUFFIXES])
         raise ConfigurationError(f"Dataset {path} does not exist.", hint=near or _FROM_WHERE) from None
     except OSError as error:
         raise ConfigurationError(
@@ -66,7 +66,7 @@ def _siblings(path: Path) -> list[str]:
         return []
 
 
-def _write_canonical(rows: Iterable[Row], destination: BinaryIO, source: str) -> Ingested:
+def _write_canonical(rows: Iterable[Row], destination: BinaryIO, title: str) -> Ingested:
     content = new_content_digest()
     count = size = 0
     for row in rows:
@@ -76,7 +76,7 @@ def _write_canonical(rows: Iterable[Row], destination: BinaryIO, source: str) ->
         count += 1
         size += len(line)
     if not count:
-        raise ConfigurationError(f"Dataset {source} is empty.", hint="A task needs at least one sample.")
+        raise ConfigurationError(f"{title} is empty.", hint="A task needs at least one sample.")
     return Ingested(content.hexdigest(), count, size)
 
 

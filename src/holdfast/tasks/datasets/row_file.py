@@ -21,7 +21,7 @@ _BLOCK = 1 << 18
 _decode = msgspec.json.Decoder().decode
 
 _Window = tuple[int, bytes]
-"""Where in the file some bytes stand, and the bytes."""
+"""The position of some bytes in the file, and the bytes."""
 
 
 class Rows:

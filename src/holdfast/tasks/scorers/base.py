@@ -13,13 +13,14 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.spec.whole_numbers import convert_arguments
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 
 LONGEST_TEXT = 100_000
-"""Scorers that search an answer look at this many of its last characters: what is asked for stands at the end."""
+"""Scorers that search an answer look at this many of its last characters: what is asked for is at the end."""
 
 
 @runtime_checkable
@@ -79,7 +80,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     @classmethod
     def build(cls, arguments: Mapping[str, Any], where: str) -> Self:
-        """A scorer from arguments as they stand in an eval file or a row."""
+        """A scorer from arguments as written in an eval file or a row."""
         valid = cls.__struct_fields__
         for argument in arguments:
             if argument not in valid:
@@ -88,7 +89,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
                     hint=did_you_mean(argument, valid),
                 )
         try:
-            return msgspec.convert(dict(arguments), cls)
+            return convert_arguments(dict(arguments), cls)
         except msgspec.ValidationError as error:
             raise ConfigurationError(f"{where}: {_argument_fault(cls.kind, str(error))}.") from None
 
@@ -114,7 +115,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return {"scorer": self.kind, "revision": self.revision, "arguments": msgspec.structs.asdict(self)}
 
     def check(self, sample: Sample, place: str) -> None:
-        """Raise if the sample lacks what this scorer needs."""
+        """Raise if the sample does not have what this scorer needs."""
         self.adjusted(sample, place).check_target(sample, place)
 
     def judge(self, text: str, sample: Sample) -> Score:

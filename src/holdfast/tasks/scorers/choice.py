@@ -130,7 +130,7 @@ def _whole_text(text: str, choices: Sequence[str]) -> list[str]:
 
 
 def _contained_text(text: str, choices: Sequence[str]) -> list[str]:
-    """The choices whose words stand in the answer, apart from those that are only part of a longer one."""
+    """The choices whose words are in the answer, apart from those that are only part of a longer one."""
     words = f" {_comparable(text)} "
     shown = {letter: _comparable(choice) for letter, choice in zip(LETTERS, choices, strict=False)}
     for plain in sorted(filter(None, shown.values()), key=len, reverse=True):

@@ -65,7 +65,7 @@ class FunctionScorer:
         return {"scorer": self.name, "source": source_digest(self.function, spelling)}
 
     def check(self, sample: Sample, place: str) -> None:
-        """Raise if the sample lacks a target, or the function does not take what it would be called with."""
+        """Raise if the sample has no target, or the function does not take what it would be called with."""
         if self.needs_target and sample.target is None:
             raise ConfigurationError(f"The scorer {self.name!r} needs a target, and {place} has none.")
         self._check_parameters()
@@ -105,7 +105,7 @@ def scorer(*, name: str = "", needs_target: bool = False) -> Callable[[Function]
 def scorer(
     function: Function | None = None, *, name: str = "", needs_target: bool = False
 ) -> FunctionScorer | Callable[[Function], FunctionScorer]:
-    """Make a scorer of a function: as `@scorer`, `@scorer(name=..., needs_target=True)` or `scorer(function)`."""
+    """Turns a function into a scorer: as `@scorer`, `@scorer(name=..., needs_target=True)` or `scorer(function)`."""
     if function is not None:
         return FunctionScorer(function, name, needs_target=needs_target)
     return lambda given: FunctionScorer(given, name, needs_target=needs_target)

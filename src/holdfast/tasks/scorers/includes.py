@@ -1,4 +1,4 @@
-"""A target stands somewhere in the answer."""
+"""A target occurs somewhere in the answer."""
 
 from __future__ import annotations
 

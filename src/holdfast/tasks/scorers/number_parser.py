@@ -44,7 +44,7 @@ _WELL_FORMED = {
 
 
 class Number(msgspec.Struct, frozen=True):
-    """An exact value, and whether it was written in per cent (`value` is then what stands before the sign)."""
+    """An exact value, and whether it was written in per cent (`value` is then what is before the sign)."""
 
     value: Fraction
     percent: bool = False
@@ -55,7 +55,7 @@ class Number(msgspec.Struct, frozen=True):
 
 
 def last_number(text: str, decimal: Decimal = ".") -> Number | None:
-    r"""The last number in the last `\boxed{}`, or else in the text; None where there is none to be read."""
+    r"""The last number in the last `\boxed{}`, or else in the text; None if no number can be read."""
     boxed = last_boxed(text)
     plain = _plain_text(text if boxed is None else boxed)
     found = None
@@ -65,7 +65,7 @@ def last_number(text: str, decimal: Decimal = ".") -> Number | None:
 
 
 def last_boxed(text: str) -> str | None:
-    r"""What the last `\boxed{...}` holds; None where there is none or its brace stays open."""
+    r"""What the last `\boxed{...}` holds; None if absent or its brace stays open."""
     opening = "\\boxed{"
     start = text.rfind(opening)
     depth = 0

@@ -150,7 +150,7 @@ class _Reference:
         if missing:
             raise ConfigurationError(
                 f"{self._reference} needs the argument {missing[0]!r}.",
-                hint=f"{_SHAPE} Arguments stand under its name: {{{self._reference}: {{{missing[0]}: ...}}}}.",
+                hint=f"{_SHAPE} Arguments are written under its name: {{{self._reference}: {{{missing[0]}: ...}}}}.",
             )
         for name in self._arguments:
             if name in supplied:

@@ -52,7 +52,7 @@ def _is_factory(given: object) -> bool:
 
 
 def build_scorer(given: str | Mapping[str, Any], where: str = "scorers", base: CodeBase = Path()) -> Scorer:
-    """The scorer of that name, with the arguments that stand under it; file paths start at `base`."""
+    """The scorer of that name, with the arguments that are given under it; file paths start at `base`."""
     name, arguments = _name_and_arguments(given, where)
     if is_code_reference(name):
         return load_scorer(name, arguments, where, base)

@@ -10,7 +10,7 @@ from holdfast.tasks.source.importing import MissingModule, import_file, import_m
 from holdfast.tasks.source.unpacked_copies import remember_original
 
 FindCopy = Callable[[str], Path | None]
-"""From a file's name, as `relative_name` gives it, to the run's copy of that file; None where there is none."""
+"""From a file's name, as `relative_name` gives it, to the run's copy of that file; None if absent."""
 
 
 class CodeFiles(NamedTuple):

@@ -22,7 +22,7 @@ def parse_file(filename: str) -> ast.Module | None:
 
 @functools.lru_cache(maxsize=16)
 def _parse_text(text: str) -> ast.Module | None:
-    """A task's solver and scorers mostly stand in one file, which is looked at for each of them."""
+    """The solver and scorers of a task are mostly in one file, which is looked at for each of them."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):

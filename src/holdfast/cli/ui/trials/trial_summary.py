@@ -1,4 +1,4 @@
-"""One trial before its transcript: which one it is, how it stands, what it cost, and what was asked and answered."""
+"""One trial before its transcript: which one it is, its state, what it cost, and what was asked and answered."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The list of trials: a row for each, with what was asked, expected, answered and scored.
 
-Where a trial has an error, it stands in a line of its own below the row.
+Where a trial has an error, it is in a line of its own below the row.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.table import Column, table_lines
+from holdfast.run.fold.states import State
 from holdfast.terminal.width import cut, one_line
 
 _STATE_COLOURS = {"valid": "green", "limited": "yellow", "blocked": "yellow", "failed": "red", "unfinished": "yellow"}
@@ -57,7 +58,10 @@ def _all_scores(trials: Sequence[ListedTrial]) -> Column:
 def _cells(trial: ListedTrial, scorers: Sequence[str]) -> list[str]:
     result = trial.result
     texts = [value_beginning(value) for value in (result.input, result.target, result.answer)]
-    return [trial.label, state_text(result), *_score_cells(result, scorers), *texts]
+    # Why a trial is unfinished is in the line below it, if there was an error.
+    is_explained = result.state is State.UNFINISHED and result.error is not None
+    state = result.state.value if is_explained else state_text(result)
+    return [trial.label, state, *_score_cells(result, scorers), *texts]
 
 
 def _score_cells(result: TrialResult, scorers: Sequence[str]) -> list[str]:
@@ -67,7 +71,7 @@ def _score_cells(result: TrialResult, scorers: Sequence[str]) -> list[str]:
 
 
 def state_text(result: TrialResult) -> str:
-    """How a trial stands, and why."""
+    """The state of a trial, and why."""
     return f"{result.state.value} ({result.reason})" if result.reason else result.state.value
 
 

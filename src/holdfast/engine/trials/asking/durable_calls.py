@@ -81,7 +81,7 @@ class DurableCalls:
         """The reply to one request, and the conversation that it ends; `conversation` is what the request may continue.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
             ConfigurationError: a generation parameter is unknown or out of range.
         """
         self._asked += 1

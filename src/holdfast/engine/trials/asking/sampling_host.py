@@ -134,7 +134,7 @@ class TrialSampling:
     # Calls.
 
     def check_model(self, name: str, *, has_price: bool = False) -> None:
-        """Raises UsageError if the eval has no model of that name, ConfigurationError if it lacks a price."""
+        """Raises UsageError if the eval has no model of that name, ConfigurationError if it has no price."""
         found = self._environment.find_model(name) if name else self._asked.model
         if has_price:
             check_price(found.name, found.spec)
@@ -151,7 +151,7 @@ class TrialSampling:
         """One call of a model, as a step of that place; replayed where its reply is recorded.
 
         Raises:
-            ModelError: no reply could be had.
+            ModelError: the model gave no reply.
             LimitReached: the trial has used up its tokens or its cost.
             UsageError: the eval has no such model, or the trial has ended.
         """
@@ -296,7 +296,7 @@ class TrialSampling:
         return Outcome(error=error).failure()
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether nothing can go on after this error, in no lane."""
+        """Whether nothing can continue after this error, in no lane."""
         return isinstance(error, StorageFailure | RunHeld | LimitReached)
 
     def monotonic(self) -> float:

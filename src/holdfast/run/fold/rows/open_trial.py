@@ -77,7 +77,7 @@ class OpenTrial(msgspec.Struct, gc=False):
         written[frame.session, REQUEST] += min(max(entry.tries, 0), MOST_CALLS)
 
     def add_step(self, entry: StepEntry, frame: Origin, _place: int, written: Counter[tuple[int, str]]) -> None:
-        """A step: its result, or why there is none."""
+        """A step: its result, or why it is missing."""
         # A reply that was reused from another branch is recorded by that branch, and counts once.
         if not entry.lender:
             self._add_outcome(entry, frame, written)
@@ -106,7 +106,7 @@ class OpenTrial(msgspec.Struct, gc=False):
         self._locate(entry.about)
 
     def add_score(self, entry: ScoreEntry | ScoreRecord, frame: Origin, place: int, *_: object) -> None:
-        """A score, or why there is none."""
+        """A score, or why it is missing."""
         if entry.unused > 0:
             self.row.note_calls(frame.session, UNUSED, min(entry.unused, MOST_CALLS))
         if entry.usage is not None:

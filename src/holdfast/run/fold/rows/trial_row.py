@@ -202,12 +202,12 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def counted(self) -> int:
-        """The attempt whose end is kept and counts; 0 while there is none."""
+        """The attempt whose end is kept and counts; 0 if absent."""
         return self.end.attempt if self.end is not None and self.end.code < _KEPT_CODES else 0
 
     @property
     def scored(self) -> int:
-        """The attempt whose scores count: the one that counts, or else one that has its answer and lacks scores."""
+        """The attempt whose scores count: the one that counts, or one with an answer and missing scores."""
         if counted := self.counted:
             return counted
         if self.attempt in self.answered:
@@ -223,7 +223,7 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         return moment_of(end.session, end.seq, end.place)
 
     def fact(self) -> tuple[str, str]:
-        """How it stands, and why, whatever the plan asks for."""
+        """Its state, and why, whatever the plan asks for."""
         end = self.end
         if end is not None and end.code < _KEPT_CODES:
             return _WORDS[end.code], end.reason

@@ -29,14 +29,14 @@ def statements_binding(body: Iterable[ast.stmt], name: str) -> list[ast.stmt]:
 
 
 def statements_naming(source: SourceText, name: str) -> list[ast.stmt]:
-    """Every line of the module that names a function or class, wherever it stands, and the definition itself."""
+    """Every line of the module that names a function or class, wherever it is, and the definition itself."""
     statements = (node for node in source.nodes if isinstance(node, ast.stmt))
     naming = [node for node in statements if _may_name(source, node, name) and _is_about(node, name)]
     return sorted(naming, key=lambda node: (node.lineno, node.col_offset))
 
 
 def patched_attributes(source: SourceText) -> Iterator[Chain]:
-    """The dotted names that code assigns to, wherever it stands: `json.dumps = …`, `setattr(json, "dumps", …)`."""
+    """The dotted names that code assigns to, wherever it is: `json.dumps = …`, `setattr(json, "dumps", …)`."""
     for node in source.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             chain = dotted_name(node)
@@ -58,7 +58,7 @@ def dotted_name(node: ast.AST) -> Chain:
 
 
 def _may_name(source: SourceText, node: ast.stmt, name: str) -> bool:
-    """Whether a name stands in the lines of a statement at all."""
+    """Whether a name is in the lines of a statement at all."""
     return any(name in line for line in source.lines[node.lineno - 1 : node.end_lineno])
 
 

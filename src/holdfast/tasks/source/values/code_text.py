@@ -1,7 +1,7 @@
 """The text of code as it counts: what it does, without how it is written.
 
 Comments, docstrings, formatting, type annotations, the names of local variables, imports that nothing uses and plain
-`print` lines do not count. Beside the text stands what the code refers to outside itself, which is followed from there.
+`print` lines do not count. Beside the text is what the code refers to outside itself, which is followed from there.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class TextMask:
     def changes_any(self, texts: Sequence[str]) -> bool:
         """Whether any of many texts is compared otherwise than it is."""
         whole = "\n".join(texts)
-        # A URL with a password is seen only where it stands alone.
+        # A URL with a password is seen only where it is alone.
         return ("://" in whole and "@" in whole) or self.spelled(whole) != whole
 
     def is_from_environment(self, text: str) -> bool:
