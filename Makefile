@@ -3,7 +3,7 @@
 # make bench  our figures compared with the floor, as ratios
 # make soak   the long campaigns
 # make interop  our strategies compared with Mellea's own, in .venv-mellea; our statistics compared with those of
-#               Inspect, statsmodels and scipy, in .venv-inspect; what our providers send and read compared with the
+#               Inspect, statsmodels and scipy, and the grades of our judges with Inspect's, in .venv-inspect; what our providers send and read compared with the
 #               official clients, in .venv-sdks
 # Each target installs what it needs into .venv; it needs Python 3.11+, pip and make.
 
@@ -89,6 +89,7 @@ $(SDKS)/.installed: pyproject.toml
 interop: $(MELLEA)/.installed $(INSPECT)/.installed $(SDKS)/.installed
 	$(MELLEA)/bin/python interop_tests/mellea
 	$(INSPECT)/bin/python interop_tests/statistics
+	$(INSPECT)/bin/python interop_tests/judges
 	$(SDKS)/bin/python interop_tests/providers
 
 fix: $(STAMP)
