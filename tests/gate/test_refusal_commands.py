@@ -8,10 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from gate_world import MODEL, TASK
+
+from durable import snapshot
 
 PROMPT = "Well: {question}"
 SAVED = "without the change, the saved configuration is used: "
@@ -224,6 +227,52 @@ def test_resume_74_files_of_another_user(world):
         os.chown(path, 12345, 12345)
     world("resume", "r", code=0)
     world.check_complete(4)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_resume_74_resumed_by_another_user(world):
+    """Resume 74: another user resumes a copy, with a home of their own; and cannot touch a run that is not theirs."""
+    world.begin()
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        shutil.copytree(world.run_dir, place / "theirs")
+        for path in (place, place / "theirs", *(place / "theirs").rglob("*")):
+            os.chown(path, 12345, 12345)
+        shutil.copytree(world.run_dir, place / "mine")
+        (place / "mine").chmod(0o755)
+        before = snapshot(place / "mine")
+        environment = {
+            **os.environ,
+            "HOME": name,
+            "USER": "other",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
+        options = {"cwd": place, "env": environment, "timeout": 120, "capture_output": True, "text": True}
+        # Without capabilities: some containers leave those of root to everybody.
+        other = [
+            "setpriv",
+            "--reuid=12345",
+            "--regid=12345",
+            "--clear-groups",
+            "--inh-caps=-all",
+            "--ambient-caps=-all",
+        ]
+        asked = f"import sys; sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
+        pythons = [sys.executable, *(shutil.which(name, path="/usr/bin:/usr/local/bin") for name in ("python3",))]
+        usable = [
+            one
+            for one in pythons
+            if one and not subprocess.run([*other, one, "-c", asked], check=False, **options).returncode
+        ]
+        if not usable:
+            pytest.skip("another user cannot start this version of Python")
+        ended = {
+            run: subprocess.run([*other, usable[0], "-m", "holdfast", "resume", run], check=False, **options)
+            for run in ("theirs", "mine")
+        }
+        assert ended["theirs"].returncode == 0 and "Complete: 4 of 4" in ended["theirs"].stdout, ended["theirs"]
+        assert ended["mine"].returncode not in {0, 70} and "Traceback" not in ended["mine"].stderr, ended["mine"]
+        assert snapshot(place / "mine") == before
 
 
 def test_resume_74_the_eval_moved(world):

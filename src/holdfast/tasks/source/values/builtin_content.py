@@ -65,9 +65,9 @@ _CONTENTS: dict[type, Content] = {
 }
 _CONTENTS_IF_LOADED: dict[str, str] = {
     "decimal.Decimal": "__str__",
-    "_random.Random": "getstate",
+    "random.Random": "getstate",
     "zoneinfo.ZoneInfo": "__str__",
-    "_struct.Struct": "format",
+    "struct.Struct": "format",
 }
 """The same for types in modules that take time to load, with the member that gives it."""
 _STATE_IN_ATTRIBUTES = frozenset(

@@ -63,7 +63,7 @@ from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling
 _CLASS_INTERNALS = frozenset(
     {"_abc_impl", "_member_names_", "_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_"}
     | {"_use_args_", "_member_type_", "_value_repr_", "_new_member_", "_generate_next_value_", "_is_protocol"}
-    | {"_is_runtime_protocol"}
+    | {"_is_runtime_protocol", "_unhashable_values_map_"}
 )
 _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
 """Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""
@@ -816,13 +816,14 @@ def _counts_in_class(owner: type, name: str, item: object) -> bool:
     """Whether a member of a class is a person's doing, and not Python's."""
     if type(item) is MemberDescriptorType or type(item) is GetSetDescriptorType or name in _CLASS_INTERNALS:
         return False
-    if type_label(type(item)) == "_collections._tuplegetter":
+    if type_label(type(item)) == "collections._tuplegetter":
         # A field of a named tuple, whose names are in `_fields`.
         return False
     if issubclass_of(owner, enum.Enum) and name in type_dict(owner)["_member_map_"]:
         return False
-    if type(item) is FunctionType:
-        return not _is_generated(owner, item)
+    function = item.__func__ if type(item) is staticmethod or type(item) is classmethod else item
+    if type(function) is FunctionType:
+        return not _is_generated(owner, function)
     return name not in _CLASS_DUNDERS and not name.startswith("__pydantic")
 
 

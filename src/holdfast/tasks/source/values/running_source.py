@@ -125,6 +125,22 @@ def running_definition(code: CodeType, values: Mapping[str, Any]) -> tuple[Sourc
     for source in itertools.chain(known[::-1], _texts_now(code.co_filename, known)):
         if (found := source.definition(code)) is not None:
             return _remembered(source, known), found
+    return _executed_definition(code, values)
+
+
+def _executed_definition(code: CodeType, values: Mapping[str, Any]) -> tuple[SourceText, Definition] | None:
+    """The same for code that `exec` made, in a module that says which file it is from."""
+    filename = values.get("__file__")
+    if (
+        not code.co_filename.startswith("<")
+        or not isinstance(filename, str)
+        or isinstance(values.get("__holdfast_source__"), bytes)
+    ):
+        return None
+    known = _KNOWN.setdefault(filename, [])
+    for source in itertools.chain(known[::-1], _texts_now(filename, known)):
+        if (found := source.definition(code)) is not None:
+            return _remembered(source, known), found
     return None
 
 

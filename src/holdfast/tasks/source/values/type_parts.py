@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from holdfast.tasks.source.values.installed_packages import is_of_holdfast
+from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
 
 _type_dict: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
 _type_mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
@@ -47,6 +47,9 @@ def type_label(found: type) -> str:
     module, name = type_module(found), _type_qualname(found)
     if is_of_holdfast(module):
         return f"holdfast.{name}"
+    if is_of_python(module):
+        # In which part of a module something is, and whether that is written in C, differs between versions of Python.
+        module = module.partition(".")[0].lstrip("_")
     return name if module == "builtins" else f"{module}.{name}"
 
 
