@@ -142,7 +142,7 @@ def test_a_failed_slot_is_told_and_only_a_redo_asks_it_again(holdfast, server, t
     way_out = "holdfast resume r --redo 'status=failed'"
     assert way_out in ended.out and "Resume with" not in ended.out
     # The sample has no id: people read the first digits of its digest.
-    assert re.search(r"\bt/[0-9a-f]{8}: failed \(score: broken\): ValueError: my bug", ended.err)
+    assert re.search(r"\bt/m/[0-9a-f]{8}#1: failed \(score: broken\): ValueError: my bug", ended.err)
     assert (times(tmp_path, "good"), times(tmp_path, "broken")) == (1, 2)
     shown = holdfast("show", "r", code=0).out
     header, row, error = shown.splitlines()[:3]

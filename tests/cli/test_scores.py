@@ -112,7 +112,7 @@ def test_one_bug_in_every_trial_is_said_once_with_the_way_out(holdfast, server, 
     assert stopped == start
     assert retry == f"Retry the 5 failed trials: {again}"
     command = shlex.split(fix.removeprefix("After fixing the code: "))
-    assert command == ["holdfast", "run", str(eval_file), "--fail-under", "exact=1", "--reuse", str(tmp_path / "r")]
+    assert command == ["holdfast", "run", str(eval_file), "--fail-under", "exact=1", "--reuse", "r"]
     (tmp_path / "task.py").write_text(BROKEN.format(broken={"none"}))
     mended = holdfast(*command[1:], "--run-dir", "s", code=0)
     assert "5 replies of other runs were used instead of calls." in mended.err
@@ -133,7 +133,7 @@ def test_equal_errors_are_printed_once_and_counted(holdfast, server, tmp_path):
     last = ended.splitlines()[-2:]
     assert last[0].startswith("After fixing the code: holdfast run ") and last[0].endswith(" --reuse r")
     # `status` names the same commands.
-    status = [line.strip() for line in holdfast("status", tmp_path / "r").out.splitlines()]
+    status = [line.strip() for line in holdfast("status", "r").out.splitlines()]
     assert status[-2:] == last
     assert holdfast("report", "r", code=0).out.endswith(f"  3 {TIMES} ValueError: my bug (task.py:7)\n")
 
