@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.engine.opening.fork_identity import TrialIdentities, mark_changes
-from holdfast.engine.opening.fork_slots import step_at_slot, with_plain_names
+from holdfast.engine.opening.forking.fork_identity import TrialIdentities, mark_changes
+from holdfast.engine.opening.forking.fork_slots import step_at_slot, with_plain_names
 from holdfast.engine.opening.new_run import StartedSession, create_planned
 from holdfast.engine.opening.noted_runs import FORK, noted_run
 from holdfast.engine.opening.second_load import unsteady_values

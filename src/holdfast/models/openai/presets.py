@@ -36,13 +36,22 @@ PRESETS = {
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         api_key_env="GEMINI_API_KEY",
     ),
-    "groq": Preset(description="Groq", base_url="https://api.groq.com/openai/v1", api_key_env="GROQ_API_KEY"),
+    "groq": Preset(
+        description="Groq",
+        base_url="https://api.groq.com/openai/v1",
+        api_key_env="GROQ_API_KEY",
+        base_url_env="GROQ_BASE_URL",
+        base_path="/openai/v1",
+    ),
     "ollama": Preset(description="An Ollama server", base_url="http://127.0.0.1:11434/v1"),
     "openrouter": Preset(
         description="OpenRouter", base_url="https://openrouter.ai/api/v1", api_key_env="OPENROUTER_API_KEY"
     ),
     "together": Preset(
-        description="Together AI", base_url="https://api.together.xyz/v1", api_key_env="TOGETHER_API_KEY"
+        description="Together AI",
+        base_url="https://api.together.xyz/v1",
+        api_key_env="TOGETHER_API_KEY",
+        base_url_env="TOGETHER_BASE_URL",
     ),
     "vllm": Preset(description="A vLLM server", base_url="http://127.0.0.1:8000/v1"),
 }
