@@ -1,4 +1,4 @@
-"""Compares our grades with those of Inspect's `model_graded_qa` on the same replies of judges, and fails where they differ.
+"""Compares our grades with those of Inspect's `model_graded_qa` on the same replies, and fails where they differ.
 
 Both use Inspect's default pattern and its values: C is 1, P is 0.5, I is 0. Differences that are meant are listed with
 their reason; one that no longer exists fails too.

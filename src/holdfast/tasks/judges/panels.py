@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from holdfast.tasks.scorers.base import Scorer, is_binary
 
 if TYPE_CHECKING:
     from holdfast.tasks.judges.judge_slot import JudgeSlot
+
+_VERSION = re.compile(r"@[0-9a-f]{8}$")
 
 
 def judge_slots(scorers: Iterable[Scorer]) -> list[JudgeSlot]:
@@ -58,5 +61,6 @@ def with_saved_judges(scorers: Sequence[Scorer], saved: Iterable[str]) -> tuple[
     for slot in judge_slots(scorers):
         first.setdefault(slot.of.name, slot)
     known = {scorer.name for scorer in scorers}
-    left_out = [name for name in saved if name not in known and scorer_of(name) in first]
+    # A changed version of a slot, `quality/a@3fa2c1d0`, is not that of another judge.
+    left_out = [name for name in saved if name not in known and scorer_of(name) in first and not _VERSION.search(name)]
     return (*scorers, *(first[scorer_of(name)].with_judge(judge_of(name)) for name in left_out))
