@@ -64,7 +64,11 @@ class CodeChange(NamedTuple):
     def sentence(self, place: str, *, mutated: bool = False) -> str:
         """The sentence for people; `place` is the file, where it is known."""
         where = f" in {place}" if place else ""
-        hint = "; this process has changed it since it was loaded: restart the kernel" if mutated else ""
+        hint = (
+            "; this process has changed it since it was loaded: restart the kernel, or make it anew for each evaluate"
+            if mutated
+            else ""
+        )
         return self._sentence(where) + hint
 
     def _sentence(self, where: str) -> str:
