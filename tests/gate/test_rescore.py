@@ -68,7 +68,7 @@ def test_a_scorer_that_is_changed_back_finds_its_scores(world):
     for ignore_case in (True, False):
         world.task["scorers"] = [{"exact": {"ignore_case": ignore_case}}]
         told = world("rescore", "r", "--config", world.write(), code=0)
-    assert "Nothing to score: these scorers have already scored every answer." in told.err
+    assert "Nothing to score: no selected answer lacks a score of these scorers." in told.err
     assert values(world) == first and len(versions(world)) == 1
     assert len(world.records("score")) == 8
     check_sound(world)
@@ -229,7 +229,7 @@ def judged(server):
 
 def asked(world):
     """How often each judge has replied."""
-    steps = [step for step in world.records("step") if step.get("role") == "judge"]
+    steps = [step for step in world.records("step") if step.get("role") == "judge" and "error" not in step]
     return {name: sum(step["model"] == name for step in steps) for name in ("a", "b")}
 
 
@@ -269,6 +269,67 @@ def test_resume_18_another_judge_behind_a_name(world, server):
     world.data["models"]["m"]["generation"] = {"temperature": 0.5}
     assert "models.m.generation.temperature (identity)" in world("rescore", "r", "--config", world.write(), code=3).err
     check_sound(world)
+
+
+def test_resume_18_another_model_behind_a_judge(world, server):
+    """The model that a judge is now is asked, whatever name its server reports; replies of the old one are not its."""
+    server.behave(reply='{"explanation": "e", "grade": "C"}', model="jb")
+    world.data = judged(server)
+    world.task["prompt"] = "{question}"
+    world.run()
+    world.data["models"]["b"]["model"] = "jb-new"
+    server.behave(reply='{"explanation": "e", "grade": "I"}', model="jb-new")
+    world("rescore", "r", "--config", world.write(), "--where", "sample=s1 and judge=b", code=0)
+    assert asked(world) == {"a": 4, "b": 5}
+    # Neither a fork nor --reuse takes a reply of the old judge for one of the new.
+    world("fork", "r", "--run-dir", "f", code=0)
+    world("resume", "f", code=0)
+    report = world.json("report", "f", code=0)["tasks"]["t"]["m"]["metrics"]
+    assert report["quality/b"]["accuracy"]["value"] == 0.0 and report["quality/a"]["accuracy"]["value"] == 1.0
+    world("run", world.write(), "--run-dir", "n", "--reuse", "r", code=0)
+    report = world.json("report", "n", code=0)["tasks"]["t"]["m"]["metrics"]
+    assert report["quality/b"]["accuracy"]["value"] == 0.0
+    world("resume", "r", code=0)
+    assert asked(world) == {"a": 4, "b": 8}
+    check_sound(world)
+
+
+def test_answers_whose_judge_was_down_are_scored(world, server):
+    """They have their answers: a new criterion is applied to them as to all others."""
+    server.behave(reply='{"explanation": "e", "grade": "C"}')
+    world.data = judged(server)
+    world.task["prompt"] = "{question}"
+    world.data["models"]["b"]["base_url"] = "http://127.0.0.1:9/v1"
+    world.data["runner"] = {"retry_deadline": 0.5}
+    world.run(code=1)
+    assert set(world.status()["remaining_by_reason"]) == {"no reply (score: quality/b)"}
+    world.data["models"]["b"]["base_url"] = server.base_url
+    world.task["scorers"][0]["model_graded"]["criterion"] = "Be strict."
+    told = world("rescore", "r", "--config", world.write(), code=0)
+    assert "Scoring 4 answers (quality/a 4, quality/b 4)" in told.err
+    assert world.status()["state"] == "complete" and asked(world) == {"a": 8, "b": 4}
+    check_sound(world)
+
+
+def test_earlier_versions_keep_their_metric(world, server):
+    """A version is named by its own scores: a mean stays a mean, an accuracy an accuracy."""
+    world.run()
+    code = world.directory / "own.py"
+    code.write_text("def exact(answer, sample):\n    return 0.5\n")
+    world.task["scorers"] = ["own.py:exact"]
+    world("rescore", "r", "--config", world.write(), code=0)
+    metrics = world.report()["tasks"]["t"]["m"]["metrics"]
+    (old,) = versions(world)
+    assert list(metrics["exact"]) == ["mean"] and list(metrics[old]) == ["accuracy"]
+
+
+def test_a_rename_is_not_offered_to_rescore(world):
+    """The ways out are commands that work: a renamed scorer is refused by rescore too, so it is not named."""
+    world.task["scorers"] = [{"exact": {"name": "one"}}]
+    world.run()
+    world.task["scorers"] = [{"exact": {"name": "two"}}]
+    said = world.refused()
+    assert "holdfast rescore" not in said.partition("Ways out")[2]
 
 
 KILLED = """

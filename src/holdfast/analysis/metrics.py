@@ -17,7 +17,6 @@ from itertools import groupby
 import msgspec
 
 from holdfast.analysis.intervals import Interval, t_interval, wilson_interval
-from holdfast.run.core.slots.slot_names import base_name
 
 ACCURACY, MEAN = "accuracy", "mean"
 
@@ -58,8 +57,7 @@ class ScoreTotals:
         """
         found = sorted(self._scores.items())
         names = {name for name, scores in found if scores.is_binary} if binary is None else binary
-        is_accuracy = {name: name in names or base_name(name) in names for name, _ in found}
-        return {name: {ACCURACY if is_accuracy[name] else MEAN: scores.metric()} for name, scores in found}
+        return {name: {ACCURACY if name in names else MEAN: scores.metric()} for name, scores in found}
 
 
 class SampleScores:

@@ -19,7 +19,7 @@ from holdfast.analysis.failure_groups import Failures, read_failures
 from holdfast.analysis.ledger import SavedCalls, saved_in
 from holdfast.analysis.metrics import Metric, ScoreTotals
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
-from holdfast.analysis.spending import group_spending, no_spending, run_spending
+from holdfast.analysis.spending import ModelSpending, group_spending, no_spending, run_spending, spending_by_model
 from holdfast.models.message import Usage
 from holdfast.run.core.records import FAILURES, PlanEntry
 from holdfast.run.drift.served_names import replies_by_name
@@ -78,6 +78,10 @@ class Report(msgspec.Struct, frozen=True):
     """Why trials have failed or got no reply: equal errors once, with the number of their trials."""
     timing: dict[str, Any]
     lineage: list[dict[str, Any]]
+    by_model: dict[str, ModelSpending] | None = None
+    """Tokens and cost of every model that replied, judges under their own names; None where only models under test
+    did.
+    """
 
     def __str__(self) -> str:
         """The text that `holdfast report` prints where there is no terminal."""
@@ -137,6 +141,7 @@ def make_report(reader: RunReader) -> Report:
         errors=read_failures(reader) if fold.counts.remaining else Failures(),
         timing={"trial_seconds": round(spending.seconds, 3)},
         lineage=_lineage_entries(reader),
+        by_model=spending_by_model(fold) or None,
     )
 
 
@@ -150,9 +155,10 @@ def _task_reports(reader: RunReader) -> TaskReports:
         spent = spent or no_spending(fold, model)
         sampling = sampling_report(fold, samplings.get((task, model)), model, spent.usage)
         entry = planned.get((task, model), PlanEntry(task, model, 0))
-        metrics = group.all.metrics(entry.binary)
+        binary = fold.binary_titles(entry)
+        metrics = group.all.metrics(binary)
         missing = [scorer for scorer in entry.shown_scorers if scorer not in metrics]
-        axes, judged = group.axes(entry.binary), panels.get((task, model))
+        axes, judged = group.axes(binary), panels.get((task, model))
         report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None, judged)
         found.setdefault(task, {})[model] = report
     return found

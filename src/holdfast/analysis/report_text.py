@@ -33,6 +33,7 @@ def report_text(report: Report, width: int = WIDTH) -> str:
         lines.append(f"transcript lost: {report.transcripts_lost} trials; their scores are kept")
     tokens = f"tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out"
     lines.append(f"{tokens}{cost_text(report.cost, report.currency)}")
+    lines += list(_model_lines(report))
     if report.saved.calls:
         lines.append(saved_text(report.saved, report.currency))
     lines += list(_served_lines(report))
@@ -51,6 +52,13 @@ def _group_lines(report: Report) -> Iterator[str]:
             if coverage or sampling or judged:
                 yield f"{plain_name(task)} · {plain_name(model)}: {coverage}".rstrip(": ")
                 yield from (f"  {line}" for line in (*sampling, *judged))
+
+
+def _model_lines(report: Report) -> Iterator[str]:
+    """What each model took, where judges or others have replied beside those under test."""
+    for model, spent in (report.by_model or {}).items():
+        tokens = f"  {plain_name(model)}: {spent.usage.input_tokens:,} in, {spent.usage.output_tokens:,} out"
+        yield f"{tokens}{cost_text(spent.cost, report.currency)}"
 
 
 def _served_lines(report: Report) -> Iterator[str]:

@@ -3,7 +3,10 @@
 from functools import reduce
 from typing import NamedTuple
 
+import msgspec
+
 from holdfast.models.message import Usage
+from holdfast.run.core.records import ShareKey
 from holdfast.run.fold.rows.spent import Spent
 from holdfast.run.fold.run_fold import RunFold
 
@@ -18,6 +21,13 @@ class Spending(NamedTuple):
     """Why the cost is not known although there are prices; empty otherwise."""
 
 
+class ModelSpending(msgspec.Struct, frozen=True):
+    """What the replies of one model took, in any task and role."""
+
+    usage: Usage
+    cost: float | None
+
+
 def run_spending(fold: RunFold) -> Spending:
     """What all replies on record took, also those of trials that are not finished."""
     spent = fold.spent()
@@ -28,6 +38,25 @@ def run_spending(fold: RunFold) -> Spending:
 def group_spending(fold: RunFold) -> dict[tuple[str, str], Spending]:
     """The same for every task and model."""
     return {pair: _spending(fold, spent, {pair[1]}) for pair, spent in fold.spent().items()}
+
+
+def spending_by_model(fold: RunFold) -> dict[str, ModelSpending]:
+    """The same by the models that replied: those under test, judges, and others that samplings or code have asked.
+
+    Empty where no other model than those under test has replied.
+    """
+    shares: dict[str, dict[ShareKey, Usage]] = {}
+    for spent in fold.spent().values():
+        for (model, reused), usage in spent.shares.items():
+            known = shares.setdefault(model, {})
+            known[model, reused] = known.get((model, reused), Usage()) + usage
+    if shares.keys() <= {entry.model for entry in fold.plan}:
+        return {}
+    found = {}
+    for model, used in sorted(shares.items()):
+        usage = reduce(Usage.__add__, used.values(), Usage())
+        found[model] = ModelSpending(usage, fold.prices.cost(used, {model}).amount)
+    return found
 
 
 def no_spending(fold: RunFold, model: str) -> Spending:

@@ -17,6 +17,7 @@ from holdfast.api.evaluation.request import (
 from holdfast.api.evaluation.session_call import SessionCall
 from holdfast.api.run import Run
 from holdfast.api.start import RunRequest, start_session
+from holdfast.errors import HoldfastError
 
 
 def evaluate(  # noqa: PLR0913 - each is a keyword with a default
@@ -69,7 +70,12 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
         observers=observers,
         settings=settings,
     )
-    return _session_call(given.request(), progress).run()
+    call = _session_call(given.request(), progress)
+    try:
+        return call.run()
+    except HoldfastError as error:
+        # Its way through the engine and two event loops says nothing about the mistake.
+        raise error.with_traceback(None) from error.__cause__
 
 
 async def evaluate_async(  # noqa: PLR0913 - as above

@@ -12,6 +12,7 @@ from holdfast.api.evaluation.session_call import SessionCall
 from holdfast.api.offered_eval import offer_eval
 from holdfast.api.run import Run
 from holdfast.api.start import rescore_session
+from holdfast.errors import HoldfastError
 
 
 def rescore(
@@ -39,7 +40,12 @@ def rescore(
         StorageFailure: the disk or the store failed; what was acknowledged is intact.
         KeyboardInterrupt: Ctrl-C; scores that are finished are kept.
     """
-    return _session_call(run, config, set, where, tasks, progress).run()
+    call = _session_call(run, config, set, where, tasks, progress)
+    try:
+        return call.run()
+    except HoldfastError as error:
+        # Its way through the engine and two event loops says nothing about the mistake.
+        raise error.with_traceback(None) from error.__cause__
 
 
 async def rescore_async(

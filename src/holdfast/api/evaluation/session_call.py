@@ -20,7 +20,7 @@ from holdfast.api.run import Run
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
-from holdfast.errors import HoldfastError, ResumeAborted, RunHeld, StorageFailure
+from holdfast.errors import ResumeAborted, RunHeld, StorageFailure
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
@@ -58,12 +58,8 @@ class SessionCall:
         Raises:
             HoldfastError: as the function that was called says.
         """
-        try:
-            # In a notebook the loop of this thread is taken; the run gets a thread and a loop of its own.
-            return self.open_run(self.run_beside() if _is_in_loop() else self.run_here())
-        except HoldfastError as error:
-            # Its way through the engine and two event loops says nothing about the mistake.
-            raise error.with_traceback(None) from error.__cause__
+        # In a notebook the loop of this thread is taken; the run gets a thread and a loop of its own.
+        return self.open_run(self.run_beside() if _is_in_loop() else self.run_here())
 
     async def run_async(self) -> Run:
         """The same for a coroutine."""

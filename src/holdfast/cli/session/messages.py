@@ -95,7 +95,7 @@ def _print_slots(selection: TrialSelection) -> None:
     """Says how many scores a rescoring fills, and of which scorers."""
     slots, answers = selection.slots or {}, len(selection.remaining or ())
     if not answers:
-        say("Nothing to score: these scorers have already scored every answer.")
+        say("Nothing to score: no selected answer lacks a score of these scorers.")
         return
     parts = ", ".join(f"{base_name(name)} {len(keys)}" for name, keys in slots.items())
     say(f"Scoring {quantity(answers, 'answer')} ({parts}); the model under test is not called.")
@@ -135,7 +135,10 @@ def _print_complete(
         scores.print_table()
     done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
     if complete.rescoring:
-        click.echo(f"{complete.place}: nothing to score: these scorers have scored every selected answer; {done}.")
+        why = "no selected answer lacks a score of these scorers"
+        if counts.failed_in_slots:
+            why = "scorers that have failed and not changed are run again by `holdfast resume --redo 'status=failed'`"
+        click.echo(f"{complete.place}: nothing to score: {why}; {done}.")
     elif complete.left:
         _print_left(complete, scores, done)
     elif complete.selected is not None:

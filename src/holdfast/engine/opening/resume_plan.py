@@ -277,15 +277,24 @@ class ResumeComparison:
         from holdfast.engine.opening.comparing.ways_out import WaysOut  # noqa: PLC0415 - for a refusal only
 
         ways = WaysOut(self._reader, self._saved, self._offer, self._given)
-        return list(ways.lines(decision, is_accepted_unchanged=self._is_accepted_unchanged()))
+        is_accepted = self._is_accepted_unchanged()
+        return list(ways.lines(decision, is_accepted_unchanged=is_accepted, is_rescorable=self._is_rescorable))
+
+    def _is_rescorable(self) -> bool:
+        """Whether the recorded answers could be scored with what is offered: a rename, for one, they could not."""
+        offer = Offer(self._saved) if self._offer is None else self._offer
+        if offer.rescoring:
+            return False
+        return self._is_accepted(msgspec.structs.replace(offer, rescoring=True))
 
     def _is_accepted_unchanged(self) -> bool:
         """Whether the run could be resumed without what is offered."""
-        if self._offer is None:
-            return False
-        with contextlib.closing(ResumeComparison(self._reader, None, self._given)) as unchanged:
+        return self._offer is not None and self._is_accepted(None)
+
+    def _is_accepted(self, offer: Offer | None) -> bool:
+        with contextlib.closing(ResumeComparison(self._reader, offer, self._given)) as other:
             try:
-                return not unchanged.compare().refused
+                return not other.compare().refused
             except UsageError:
                 return False
 

@@ -18,9 +18,6 @@ from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.fold.candidate import TrialCandidate
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.rows.trial_row import NOT_SCORED
-from holdfast.run.fold.run_fold import FoldedTrial
-from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Where, parse_where
 
 
@@ -46,7 +43,7 @@ def select_slots(
             continue
         slots = list(_matching(where, candidate_of(reader, fold, planned, trial), planned))
         matched += bool(slots)
-        missing = [slot for slot in slots if slot not in trial.standing.scorers] if _is_unscored(trial) else []
+        missing = [slot for slot in slots if slot not in trial.standing.scorers] if trial.standing.lacks_scores else []
         trials += [planned.key] if missing else []
         for slot in missing:
             found[slot].append(planned.key)
@@ -61,11 +58,6 @@ def _matching(where: Where | None, candidate: TrialCandidate, planned: PlannedTr
     for slot in planned.task.slots:
         if where is None or where.matches(_SlotCandidate(candidate, slot)):
             yield slot
-
-
-def _is_unscored(trial: FoldedTrial) -> bool:
-    """Whether nothing but scores is missing; scorers that have used up their attempts are left to a redo."""
-    return trial.state is State.UNFINISHED and (bool(trial.standing.missing) or trial.standing.reason == NOT_SCORED)
 
 
 class _SlotCandidate:

@@ -19,7 +19,7 @@ from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.trials.steps import fingerprint_in_key
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.codec import decode
-from holdfast.run.core.records import StepRecord
+from holdfast.run.core.records import SessionRecord, StepRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.remote.recover_without_steps import recovered_from
 from holdfast.spec import ModelSpec
@@ -87,15 +87,40 @@ def _recorded_replies(reader: RunReader) -> Iterator[tuple[bytes, StepRecord, by
         raise ConfigurationError(
             f"{reader.layout.root} has no session record, so it is not known which models gave its replies."
         )
-    last = reader.sessions[-1]
-    models = {
-        name: model_identity(model, last.weights.get(name, "")) for name, model in saved_eval(last).models.items()
+    models = _ModelsBySession(reader.sessions)
+    for ident, line in reader.stream([], "step"):
+        step = decode(line)
+        if isinstance(step, StepRecord) and step.error is None and (model := models.find(ident.session, step.model)):
+            yield model, step, line
+
+
+class _ModelsBySession:
+    """What each model was when it replied: a rescoring may put another judge behind its name."""
+
+    def __init__(self, sessions: Sequence[SessionRecord]) -> None:
+        self._by_session: dict[int, dict[str, bytes]] = {}
+        known: dict[bytes, dict[str, bytes]] = {}
+        for session in sessions:
+            spelled = msgspec.json.encode([session.config.get("models"), session.weights], order="sorted")
+            if spelled not in known:
+                known[spelled] = _identities(session)
+            self._by_session[session.number] = known[spelled]
+        self._ever = list(known.values())
+
+    def find(self, session: int, name: str) -> bytes | None:
+        """The identity of a model in a session; None if it has none, or if the session's record is lost and it was
+        not always the same.
+        """
+        if session in self._by_session:
+            return self._by_session[session].get(name)
+        found = {models[name] for models in self._ever if name in models}
+        return found.pop() if len(found) == 1 else None
+
+
+def _identities(session: SessionRecord) -> dict[str, bytes]:
+    return {
+        name: model_identity(model, session.weights.get(name, "")) for name, model in saved_eval(session).models.items()
     }
-    for _, line in reader.stream([], "step"):
-        if not isinstance(step := decode(line), StepRecord):
-            continue
-        if step.model in models and step.error is None:
-            yield models[step.model], step, line
 
 
 def _reply_identity(model: bytes, step: StepRecord, run: str) -> tuple[bytes, str, str, float, float]:

@@ -8,14 +8,14 @@ a model has answered are its set on record: a resumed session accepts no other. 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.digests import content_digest
 from holdfast.models.errors import excerpt
 from holdfast.models.redaction import redact
 from holdfast.run.core.codec import decode
-from holdfast.run.core.records import SERVED_NOTE, NoteRecord, StepRecord
+from holdfast.run.core.records import SERVED_NOTE, NoteRecord, SessionRecord, StepRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import REPLY
 
@@ -73,16 +73,35 @@ def noted_name(name: str) -> str:
 
 def names_on_record(reader: RunReader) -> NamesOnRecord:
     """The names that a resumed session may accept; replies are read only where no name is noted."""
-    noted = list(_noted(reader))
+    is_same = _SameModels(reader.sessions)
+    noted = [one for one in _noted(reader) if is_same(one)]
     found = [one for one in noted if not one.is_reused]
     if reader.has_losses():
         # A note may be among what is lost, and replies after it are not.
-        found += [one for one in set(_recorded(reader)) if not one.is_reused]
+        found += [one for one in set(_recorded(reader)) if not one.is_reused and is_same(one)]
     reused = {one.model: frozenset(_reused_names(noted, one.model)) for one in noted if one.is_reused}
     if found or not any(reader.fold.written(REPLY).values()):
         return NamesOnRecord(_of_first_sessions(found), of_other_runs=reused)
-    recorded = {one for one in _recorded(reader) if not one.is_reused}
+    recorded = {one for one in _recorded(reader) if not one.is_reused and is_same(one)}
     return NamesOnRecord(_of_first_sessions(list(recorded)), are_noted=False, of_other_runs=reused)
+
+
+class _SameModels:
+    """Whether a name is one of the model that the newest session asks: a rescoring may ask another judge instead."""
+
+    def __init__(self, sessions: Sequence[SessionRecord]) -> None:
+        self._models = {session.number: session.config.get("models") for session in sessions}
+        self._last = sessions[-1].config.get("models") if sessions else None
+
+    def __call__(self, one: ServedName) -> bool:
+        before, now = (_asked_model(models, one.model) for models in (self._models.get(one.session), self._last))
+        return before is None or now is None or before == now
+
+
+def _asked_model(models: Any, name: str) -> Any:
+    """What is asked for under a name; None where that is not known."""
+    found = models.get(name) if isinstance(models, Mapping) else None
+    return [found.get("provider"), found.get("model")] if isinstance(found, Mapping) else None
 
 
 def _reused_names(noted: list[ServedName], model: str) -> Iterator[str]:

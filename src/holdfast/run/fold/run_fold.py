@@ -96,6 +96,12 @@ class Standing(NamedTuple):
         return self.state.is_finished or bool(self.missing)
 
     @property
+    def lacks_scores(self) -> bool:
+        """Whether they have their answers, and nothing but scores is left to be done."""
+        is_in_slot = self.reason == NOT_SCORED or f"({SCORE}" in self.reason
+        return self.state is State.UNFINISHED and (bool(self.missing) or is_in_slot)
+
+    @property
     def has_failed_in_slots(self) -> bool:
         """Whether only scorers have failed, and none of the others is left to be asked."""
         return self.state is State.FAILED and is_failed_slot(self.reason)
@@ -264,6 +270,20 @@ class RunFold:
     def title(self, task: str, slot: str) -> str:
         """What people call a slot: those of the plan by their plain names, others with their versions."""
         return self._titles.get(task, {}).get(slot, slot) if self._titles else slot
+
+    def binary_titles(self, entry: PlanEntry) -> list[str] | None:
+        """The names of scores that are nothing but 0 and 1, those of earlier versions too; None where it is unknown."""
+        if entry.binary is None or not self._titles:
+            return entry.binary
+        earlier = [
+            self.title(entry.task, slot)
+            for session in self._sessions
+            for before in session.plan
+            if (before.task, before.model) == (entry.task, entry.model)
+            for slot in before.scorers
+            if base_name(slot) in (before.binary or ())
+        ]
+        return [*entry.binary, *(title for title in dict.fromkeys(earlier) if VERSION_MARK in title)]
 
     def titled(self, trial: FoldedTrial, score: ScoreRecord) -> ScoreRecord:
         """A score of a trial under the name that people know."""
@@ -512,7 +532,7 @@ class RunFold:
 
     def answered_without_end(self) -> Iterator[str]:
         """The keys of trials that have their answers and no end that is kept: what is left of them are scores."""
-        return self._keys_standing(lambda one: one.state is State.UNFINISHED and one.reason == NOT_SCORED)
+        return self._keys_standing(lambda one: one.lacks_scores and not one.missing)
 
     def failed_in_slots(self) -> Iterator[str]:
         """The keys of trials that have their answers and failed in scorers, sorted."""

@@ -103,7 +103,8 @@ class ScaleGrades(msgspec.Struct, frozen=True):
 
     def _checked(self, score: object) -> Graded:
         is_number = isinstance(score, int | float) and not isinstance(score, bool)
-        if not is_number or not math.isfinite(score) or not self.low <= score <= self.high:  # type: ignore[arg-type, operator]
+        # Compared before anything else: a whole number may be larger than any float.
+        if not is_number or not self.low <= score <= self.high:  # type: ignore[operator]
             raise NoVerdict(f"score is {shown(score)}, and not {self.meaning}")
         return Graded(float(score), f"{score:g}")  # type: ignore[arg-type]
 

@@ -24,13 +24,16 @@ def decode_strictly(text: str) -> Any:
         NotJson: it is not JSON, or nothing that can be held.
     """
     try:
-        return msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
+        # Numbers stay texts: here only the keys matter.
+        json.loads(text, object_pairs_hook=_refuse_repeated, parse_int=str, parse_float=str)
     except msgspec.DecodeError as error:
         raise NotJson(_decoding_fault(text, str(error))) from None
     except RecursionError:
         raise NotJson("it is nested too deeply") from None
     except UnicodeEncodeError as error:
         raise NotJson(f"half a character{_place_text(text, error.start)}") from None
+    return value
 
 
 def json_in_reply(text: str) -> Any:
@@ -54,6 +57,15 @@ def _decoding_fault(text: str, message: str) -> str:
     except (ValueError, RecursionError):
         pass
     return _lowered(_BYTE.sub("", message).removeprefix("JSON is malformed: "))
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    """A key that is given twice may say two things."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise NotJson(f"the key {name[:60]!r} is given twice")
+        seen.add(name)
 
 
 def _refuse_constant(name: str) -> None:

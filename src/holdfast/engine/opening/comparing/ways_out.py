@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.engine.opening.comparing.offer import Offer
@@ -36,16 +36,20 @@ class WaysOut:
         self._reader, self._saved, self._offer, self._given = reader, saved, offer, given
         self._run = shell_word(reader.place)
 
-    def lines(self, decision: Decision, *, is_accepted_unchanged: bool) -> Iterator[str]:
-        """One line each; `is_accepted_unchanged` says whether a resume without the offer would be accepted."""
+    def lines(
+        self, decision: Decision, *, is_accepted_unchanged: bool, is_rescorable: Callable[[], bool]
+    ) -> Iterator[str]:
+        """One line each; `is_accepted_unchanged` says whether a resume without the offer would be accepted, and
+        `is_rescorable` whether a rescoring with it would.
+        """
         if any((task.use or "").startswith(IN_MEMORY) for task in self._saved.tasks.values()):
-            yield from self._in_python(decision)
+            yield from self._in_python(is_rescorable=_is_scoring(decision) and is_rescorable())
             return
         if is_accepted_unchanged:
             yield f"without the change, the saved configuration is used: holdfast resume {self._run}"
         else:
             yield f"undo the changes of data or code, then: holdfast resume {self._run}"
-        if _is_scoring(decision):
+        if _is_scoring(decision) and is_rescorable():
             yield from filter(None, [self._rescore()])
         forecast = self._forecast()
         again = [self._rerun()] if any(item.drift is Drift.IDENTITY for item in decision.refused) else []
@@ -53,12 +57,12 @@ class WaysOut:
         keeps_none = forecast is not None and not forecast.kept
         yield from filter(None, [*again, *forked] if keeps_none else [*forked, *again])
 
-    def _in_python(self, decision: Decision) -> Iterator[str]:
+    def _in_python(self, *, is_rescorable: bool) -> Iterator[str]:
         """Tasks that exist in a process only are resumed from there."""
         place = self._reader.place
         if self._offer is not None:
             yield f"with the tasks and settings as they were: {evaluate_line(place, 'run')}"
-        if _is_scoring(decision):
+        if is_rescorable:
             yield f"{_RESCORED}: rescore({place!r}, tasks=tasks)  # in Python"
         yield f"{_NEW_RUN}: {evaluate_line(place, 'reuse')}"
 

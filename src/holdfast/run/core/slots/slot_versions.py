@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.digests import json_digest
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SCORER_ROOT, UNSTEADY, SessionRecord, TaskCode
-from holdfast.run.core.slots.slot_names import VERSION_MARK, base_name, judge_of, versioned
+from holdfast.run.core.slots.slot_names import VERSION_MARK, base_name, judge_of, scorer_of, versioned
 
 _DIGITS = 8
 
@@ -42,15 +42,14 @@ def slot_titles(plan_slots: Sequence[str], known: Sequence[str], versions: Mappi
 
     `versions` gives the digits of slots with plain names, which other versions have replaced.
     """
-    planned = {base_name(slot): slot for slot in plan_slots}
-    return {slot: _title(slot, planned.get(base_name(slot)), versions) for slot in known}
-
-
-def _title(slot: str, planned: str | None, versions: Mapping[str, str]) -> str:
-    if slot == planned:
-        return base_name(slot)
-    is_replaced = planned is not None and VERSION_MARK not in slot
-    return versioned(slot, versions.get(slot, "first")) if is_replaced else slot
+    scorers = set(map(scorer_of, plan_slots))
+    titles = {}
+    for slot in known:
+        # Another kind of scorer may have come in the place of a panel.
+        is_replaced = scorer_of(slot) in scorers and VERSION_MARK not in slot
+        older = versioned(slot, versions.get(slot, "first")) if is_replaced else slot
+        titles[slot] = base_name(slot) if slot in plan_slots else older
+    return titles
 
 
 def recorded_version(name: str, task: str, session: SessionRecord, code: Mapping[str, TaskCode]) -> str:

@@ -285,7 +285,7 @@ def _reason(entry: TrialEntry | TrialRecord) -> str:
         return POLICY
     if entry.status is Status.FAILED:
         return SCORE if entry.stage.startswith(SCORE) else TASK_ERROR
-    if entry.status is Status.UNFINISHED and entry.error is None:
+    if entry.status is Status.UNFINISHED and entry.error is None and entry.stage == SCORE:
         # A rescoring was to fill some of its slots only.
         return NOT_SCORED
     if entry.status is Status.UNFINISHED:
