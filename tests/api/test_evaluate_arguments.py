@@ -136,3 +136,19 @@ def test_the_keywords_change_no_digest_of_code_that_calls_evaluate():
     names = {"evaluate": evaluate, "evaluate_async": evaluate_async}
     exec(compile("async def solve(trial):\n    return evaluate, evaluate_async\n", "<stdin>", "exec"), names)
     assert source_digest(names["solve"]) == GOLDEN
+
+
+def test_a_run_is_opened_by_its_path_alone(tmp_path):
+    """`Run(path)` is `Run.open(path)`; anything else is refused with the way to do it."""
+    made = evaluate(letters(), ECHO, run=tmp_path / "r")
+    assert Run(tmp_path / "r").counts == Run(str(tmp_path / "r")).counts == made.counts
+    with pytest.raises(UsageError, match=r"A run cannot be opened from int\. Give its path: Run\.open"):
+        Run(3)
+
+
+def test_an_eval_file_is_not_a_task():
+    """The message has the command that runs it."""
+    with pytest.raises(
+        UsageError, match=r"'eval\.yaml' is a path, and not a task\. Run it with: holdfast run eval\.yaml"
+    ):
+        evaluate("eval.yaml", ECHO)

@@ -135,7 +135,10 @@ def test_resume_31_complete_run_with_blocked_trials_exits_1_again(holdfast, tmp_
     """A blocked trial is kept and is not valid: no resume turns the exit code into 0."""
     model = {"provider": "scripted", "model": "echo", "args": {"errors": [{"contains": "q2", "blocked": {}}]}}
     ended = holdfast("run", echo_eval(tmp_path, 3, models={"m": model}), "--run-dir", "r", code=1).out
-    assert ended.splitlines()[-1] == "Finished: 3 of 3 trials, 1 of them blocked by a content policy."
+    assert ended.splitlines()[-2:] == [
+        "Finished: 3 of 3 trials, 1 of them blocked by a content policy.",
+        "See them with: holdfast show r --where status=blocked",
+    ]
     assert holdfast.json("status", "r")["state"] == "complete"
     assert "complete, 3 of 3, 1 of them blocked by a content policy" in holdfast("resume", "r", code=1).out
 

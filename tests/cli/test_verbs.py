@@ -114,7 +114,7 @@ def test_dry_run_says_what_may_be_called_and_cost_at_the_most(holdfast, server, 
     assert (told["calls"], told["most_calls"]) == (5, 10)
     assert told["most_cost"] == pytest.approx(10 * (2 * 3.0 + 100 * 10.0) / 1e6)
     assert (
-        "m: 5 calls (about $0.0050), or 10 if every attempt fails, which would cost about $0.010\n"
+        "m: 5 calls (up to about $0.0050), or 10 if every attempt fails, which would cost up to about $0.010\n"
         in holdfast("run", eval_file, "--dry-run").out
     )
     del model["generation"]
@@ -133,7 +133,7 @@ def test_dry_run_adds_up_what_all_models_cost(holdfast, server, tmp_path):
     data["models"]["other"] = data["models"]["m"]
     eval_file.write_text(json.dumps(data))
     told = holdfast("run", eval_file, "--dry-run").out
-    assert "all models: about $0.010, or $0.020 if every attempt fails\n" in told
+    assert "all models: up to about $0.010, or $0.020 if every attempt fails\n" in told
 
 
 def test_what_init_writes_runs_as_it_is(holdfast, tmp_path):

@@ -543,5 +543,5 @@ def test_sampling_6_that_lanes_fail_beside_a_success_is_said_once_for_each_task(
     assert sentences.text(sampled_end("t", errors=0)) == sentences.text(sampled_end("t", success=False)) == ""
     said = [sentences.text(sampled_end(task, errors=2)) for task in ("t", "t", "other", "t", "other")]
     assert [bool(text) for text in said] == [True, False, True, False, False]
-    assert said[0].startswith("warning: t/m/s1#1: a sampling succeeded although 2 lanes of it failed with an error")
+    assert said[0].startswith("warning: t/s1#1: a sampling succeeded although 2 lanes of it failed with an error")
     assert "holdfast show RUN k" in said[0]

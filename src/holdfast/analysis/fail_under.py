@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.errors import UsageError
 from holdfast.run.core.records import PlanEntry
-from holdfast.suggestions import suggest_or_list
+from holdfast.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from holdfast.analysis.report import TaskReports
@@ -84,9 +84,14 @@ def check_bounds(bounds: Iterable[ScoreBound], plan: Iterable[PlanEntry]) -> Non
     scores = [(entry.task, entry.model, scorer) for entry in plan for scorer in entry.shown_scorers]
     for bound in bounds:
         if not any(bound.matches(*score) for score in scores):
-            known = [name for score in scores for name in _spellings(*score)[1:3]]
+            near = did_you_mean(bound.name, [name for score in scores for name in _spellings(*score)[1:3]])
             what = f"no score {bound.name!r}" if bound.name else "no scorer"
-            raise UsageError(f"--fail-under: the eval has {what}.", hint=suggest_or_list(bound.name, set(known)))
+            raise UsageError(f"--fail-under: the eval has {what}.", hint=near or _all_of(scores))
+
+
+def _all_of(scores: Iterable[tuple[str, str, str]]) -> str:
+    names = sorted({_spellings(*score)[1] for score in scores})
+    return f"There are: {', '.join(names)}." if names else ""
 
 
 def compare_bounds(bounds: Sequence[ScoreBound], plan: Iterable[PlanEntry], tasks: TaskReports) -> list[BoundResult]:

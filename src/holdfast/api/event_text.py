@@ -150,7 +150,8 @@ def _alike(failed: int) -> str:
 
 def _reference(end: TrialRecord) -> str:
     """The trial as `holdfast show` takes it, with the model and the epoch."""
-    return f"{end.task}/{end.model}/{short_sample(end.sample)}#{end.epoch}{axes_text(end.axes)}"
+    names = [name for name in (end.task, end.model, short_sample(end.sample)) if name]
+    return f"{'/'.join(names)}#{end.epoch}{axes_text(end.axes)}"
 
 
 def _disabled_text(event: ModelDisabled) -> str:
