@@ -96,7 +96,7 @@ def test_one_long_text_repeated_by_aliases_is_refused():
 
 def test_an_alias_to_itself_is_refused():
     """A map that contains itself is refused."""
-    assert 'the alias "a" stands inside what it refers to' in refusal("tasks: &a {x: *a}")
+    assert 'the alias "a" is inside what it refers to' in refusal("tasks: &a {x: *a}")
 
 
 def test_ordinary_aliases_and_merges_work():

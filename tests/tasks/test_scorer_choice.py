@@ -103,9 +103,9 @@ def test_a_target_means_a_letter_a_text_or_a_position(target, choices, expected)
     [
         ("A", ["B", "A"], "A or B"),
         (2, ["1", "2", "3"], "B or C"),
-        ("E", CITIES, "none of its 4 choices"),
-        (4, CITIES, "none of its 4 choices"),
-        ("Berlin", CITIES, "none of its 4 choices"),
+        ("E", CITIES, "not among its 4 choices"),
+        (4, CITIES, "not among its 4 choices"),
+        ("Berlin", CITIES, "not among its 4 choices"),
         (None, CITIES, "needs a target"),
         ("A", None, "needs choices"),
     ],
