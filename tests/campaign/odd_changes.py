@@ -60,13 +60,14 @@ def fvary(name: str, head: str, expression: str, file: str, old: str, new: str, 
 
 
 R = "import pathlib, os\nHERE = pathlib.Path(__file__).parent\n"
-vary("key-like literal", "P='sk-proj-AAAABBBBCCCCDDDDEEEEFFFF1234'", "P", "AAAABBBB", "ZZZZYYYY")
+vary("key-like literal", "P='sk-proj-AAAABBBBCCCCDDDDEEEEFFFF1234'", "P", "AAAABBBB", "ZZZZYYYY", NAMED)
 vary(
     "github-like literal in a prompt",
     "P='the key is ghp_AAAABBBBCCCCDDDDEEEEFFFFGGGGHHHH1234, keep it'",
     "P",
     "AAAABBBB",
     "ZZZZYYYY",
+    NAMED,
 )
 vary("literal with the words around a key", "P='kind: sk-proj-AAAABBBBCCCCDDDDEEEEFFFF1234'", "P", "kind:", "rude:")
 case(

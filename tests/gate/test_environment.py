@@ -17,7 +17,7 @@ from evals import http_eval, write_eval
 from holdfast.models.openai.presets import PRESETS
 
 SOURCE = Path(package.__file__).parent
-NAMED_BY_THE_EVAL = {"variable", "preset.base_url_env"}
+NAMED_BY_THE_EVAL = {"variable", "preset.base_url_env", "preset.api_key_env"}
 """Where the name comes from the eval or from a preset: the presets' are tried, and those of `api_key_env`."""
 BY_LIBRARIES = {
     *("HOME", "TMPDIR", "PYTHONHASHSEED", "LANG", "TZ"),

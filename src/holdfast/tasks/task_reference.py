@@ -101,7 +101,8 @@ def _tasks_defined(module: ModuleType) -> dict[str, TaskFactory | Task]:
     return {
         name: value
         for name, value in vars(module).items()
-        if isinstance(value, Task) or (isinstance(value, TaskFactory) and value.__module__ == module.__name__)
+        # A thing of the module may answer anything to what it is, or raise; its type is asked.
+        if issubclass(type(value), Task) or (type(value) is TaskFactory and value.__module__ == module.__name__)
     }
 
 

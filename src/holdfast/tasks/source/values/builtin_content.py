@@ -77,6 +77,11 @@ _STATE_IN_ATTRIBUTES = frozenset(
 """Types written in C whose objects hold nothing but what can be read as attributes."""
 
 
+def exception_cause(value: Any) -> Any:
+    """What an exception was raised from."""
+    return BaseException.__cause__.__get__(value)  # type: ignore[union-attr]
+
+
 def builtin_content(found: type) -> Content | None:
     """What reads the content of objects of a class; None where its bases hold none, or none that is known."""
     for base in type_mro(found):

@@ -32,6 +32,7 @@ from holdfast.run.core.records import OPAQUE, ORDER_OF, VALUE
 from holdfast.tasks.source.values.builtin_content import (
     MapPairs,
     builtin_content,
+    exception_cause,
     field_names,
     has_function,
     is_path_part,
@@ -96,6 +97,10 @@ _BY_TYPE_ONLY = frozenset(
 """Modules of Python whose objects hold no setting that an answer depends on."""
 _LOCKS = frozenset({"Lock", "Event", "Condition", "Semaphore", "BoundedSemaphore", "Barrier"})
 """Of asyncio, those that hold none either."""
+_LOGGER_PARTS = frozenset(
+    {"name", "level", "parent", "propagate", "handlers", "disabled", "filters", "_cache", "manager", "root"}
+)
+"""What every logger has; anything else is a person's own."""
 _METHODS_OF_TYPES = (types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)
 _TYPING_PARTS = ("_name", "__origin__", "__args__", "__metadata__")
 _OBJECT_INTERNALS = frozenset(
@@ -492,8 +497,12 @@ class ValueSpelling:
             return
         if found is object or _is_leaf_of_python(found):
             # Of a logger, its name counts as well.
-            name = object.__getattribute__(value, "name") if type_label(found) == "logging.Logger" else ""
+            is_logger = type_label(found) == "logging.Logger"
+            name = object.__getattribute__(value, "name") if is_logger else ""
             self._emit(path, f"object {type_label(found)} {name}".encode(), type_label(found))
+            for added, held in self._attributes(value, found) if is_logger else ():
+                if added not in _LOGGER_PARTS:
+                    self._bounded(f"{path}.{added}", held, depth + 1)
             return
         if type_module(found).partition(".")[0] == "numpy" and self._array(path, value, found):
             return
@@ -545,6 +554,8 @@ class ValueSpelling:
                 self._bounded(f"{path}.{name}", item, depth + 1)
         elif (content := builtin_content(found)) is not None:
             self._value(f"{path}.content", content(value), depth + 1)
+            if issubclass_of(found, BaseException) and (cause := exception_cause(value)) is not None:
+                self._value(f"{path}.__cause__", cause, depth + 1)
         elif _array_base(found) is not None and self._array(f"{path}.content", value, found):
             return
         elif (base := unknown_base(found)) is not None and self._sink.is_own(found):
