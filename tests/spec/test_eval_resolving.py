@@ -84,7 +84,7 @@ def test_the_usual_form_resolves():
     )
     assert judge.generation == Generation(temperature=0.0, max_tokens=64)
     assert spec.tasks["capitals"].models == ["small"]
-    assert spec.tasks["code"].models == ["judge", "small"]
+    assert spec.tasks["code"].models == ["small"]
     assert spec.tasks["capitals"].scorers == ["exact", {"model_graded": {"model": "judge"}}]
     assert (judge.timeouts.connect, judge.timeouts.read, judge.timeouts.total) == (10.0, 600.0, 3600.0)
 
@@ -116,7 +116,7 @@ def test_resolving_is_done_once():
         ("base: small, model: gpt-4o", "base: small, model: gpt-4o, generation: {}, timeouts: {read: 600}"),
         ("{slice: {num: 1000}}", "{slice: {start: 0, num: 1000}, filter: null}"),
         ("path: capitals.jsonl,", "format: null, path: ./capitals.jsonl, fields: {},"),
-        ("use: tasks/code.py:fix_bug", "use: tasks/code.py:fix_bug\n    models: [small, judge]"),
+        ("use: tasks/code.py:fix_bug", "use: tasks/code.py:fix_bug\n    models: [small]"),
         ("args: {difficulty: hard}", "args:\n      # a comment\n      'difficulty': \"hard\""),
     ],
 )
