@@ -14,10 +14,11 @@ import pytest
 import holdfast as package
 from durable import snapshot
 from evals import http_eval, write_eval
+from holdfast.models.anthropic.service import SERVICE
 from holdfast.models.openai.presets import PRESETS
 
 SOURCE = Path(package.__file__).parent
-NAMED_BY_THE_EVAL = {"variable", "preset.base_url_env", "preset.api_key_env"}
+NAMED_BY_THE_EVAL = {"variable", "service.base_url_env", "service.api_key_env"}
 """Where the name comes from the eval or from a preset: the presets' are tried, and those of `api_key_env`."""
 BY_LIBRARIES = {
     *("HOME", "TMPDIR", "PYTHONHASHSEED", "LANG", "TZ"),
@@ -64,7 +65,9 @@ def variables():
 
 
 READ, OTHERS = variables()
-OF_PRESETS = {name for preset in PRESETS.values() for name in (preset.api_key_env, preset.base_url_env) if name}
+OF_PRESETS = {
+    name for service in (*PRESETS.values(), SERVICE) for name in (service.api_key_env, service.base_url_env) if name
+}
 EVERY = sorted({*READ, *BY_LIBRARIES, *OF_PRESETS, "OWN_KEY"})
 
 
