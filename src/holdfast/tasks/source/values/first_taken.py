@@ -13,7 +13,9 @@ from typing import NamedTuple
 from holdfast.tasks.source.values.reached_values import HeldValue, TakenTree
 from holdfast.tasks.source.values.value_spelling import TakenNode, is_scalar
 
-_EMPTY = re.compile(rb"(.* empty|NoneType None|int 0|float 0\.0|set 0 |frozenset 0 |str |bytes )", re.DOTALL)
+_EMPTY = re.compile(rb"(.* empty|NoneType None|int 0|float 0\.0|set 0 |frozenset 0 |WeakSet 0 |str |bytes )", re.DOTALL)
+_WEAK = re.compile(rb"Weak\w+ (empty|0 )")
+"""A container that lets go of what nobody else keeps: one that was empty is a cache, whoever fills it."""
 _LAST_NAME = re.compile(r"(\w+)(?:\)|=\)|\['?[^\]]*\]|#\d+| \(\w+\)|\.content)*$")
 
 
@@ -53,7 +55,7 @@ def _is_memo(key: str, first: TakenNode, now: Mapping[str, TakenNode], written: 
     if now.get(key) == first or not _EMPTY.fullmatch(first.spelled):
         return False
     name = _LAST_NAME.search(key)
-    return name is not None and name[1] in written
+    return (name is not None and name[1] in written) or _WEAK.fullmatch(first.spelled) is not None
 
 
 def _first_of(held: HeldValue) -> _First:
