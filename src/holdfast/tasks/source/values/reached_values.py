@@ -92,7 +92,7 @@ class HeldValue(NamedTuple):
     """A value that has a name of its own, with what keeps it."""
 
     owner: object
-    """The namespace of the name; None where it is a variable or an attribute."""
+    """What has it: the namespace of a module, a function or a class; None where that is not known."""
     path: str
     value: object
     nodes: dict[str, TakenNode]
@@ -182,7 +182,7 @@ class ReachedValues:
         iterated = frozenset().union(*(text.iterated for text in self._texts))
         for held in self._held:
             name = held.path.rpartition(".")[2]
-            if held.owner is not None and name not in iterated:
+            if type(held.owner) is dict and name not in iterated:
                 self._nodes.pop(held.path + ORDER_OF, None)
                 held.nodes.pop(held.path + ORDER_OF, None)
 
@@ -224,7 +224,8 @@ class ReachedValues:
         key = self._function_key(value, path)
         if id(value) not in self._functions:
             # Several functions may be made of one piece of code, each with variables or defaults of its own.
-            is_one_of_many = bool(value.__closure__) or key in self._named_functions
+            is_made = bool(value.__closure__) or "<locals>" in value.__code__.co_qualname
+            is_one_of_many = is_made or key in self._named_functions
             self._named_functions.add(key)
             self._functions[id(value)] = place = path if is_one_of_many else key
             self._kept.append(value)
@@ -365,7 +366,7 @@ class ReachedValues:
         value: object,
         statements: Callable[[], list[Any]] = list,
         *,
-        owner: dict[str, Any] | None = None,
+        owner: object = None,
         listed: bool = True,
         kept: bool = True,
     ) -> None:
@@ -388,6 +389,8 @@ class ReachedValues:
             return
         if node.text.removesuffix("()") != path:
             self._put(path, node, space)
+            if owner is not None:
+                self._held.append(HeldValue(owner, path, value, {path: node}, b""))
 
     def _hold_state(self, space: _Names | None, held: HeldValue, statements: list[Any]) -> None:
         is_opaque = any(node.kind == OPAQUE for node in held.nodes.values())
@@ -569,11 +572,11 @@ class ReachedValues:
                 held = cells[name].cell_contents
             except ValueError:
                 continue
-            self._hold_value(space, f"{path}({name})", held, around)
+            self._hold_value(space, f"{path}({name})", held, around, owner=value)
         for name, held in _defaults(value):
-            self._hold_value(space, f"{path}({name}=)", held, around)
+            self._hold_value(space, f"{path}({name}=)", held, around, owner=value)
         for name, held in sorted(value.__dict__.items()):
-            self._hold_value(space, f"{path}.{name}", held, around)
+            self._hold_value(space, f"{path}.{name}", held, around, owner=value)
 
     def _add_documentation(self) -> None:
         """Docstrings and annotations, where code reads them: of everything, for it may have any of it in hand."""
@@ -644,7 +647,7 @@ class ReachedValues:
     def _hold_member(self, owner: type, name: str, path: str, value: object) -> None:
         """A value of a class, which the statements in its body set, and those that change the class later."""
         statements = functools.partial(self._member_statements, owner, name)
-        self._hold_value(self._space_of(owner), path, value, statements, kept=False)
+        self._hold_value(self._space_of(owner), path, value, statements, owner=owner, kept=False)
 
     def _member_statements(self, owner: type, name: str) -> list[Any]:
         space = self._space_of(owner)
