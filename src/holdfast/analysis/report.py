@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.analysis.agreement.panel_report import PanelReport, panel_reports
 from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.failure_groups import Failures, read_failures
 from holdfast.analysis.ledger import SavedCalls, saved_in
@@ -27,6 +26,9 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
 from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
 from holdfast.run.fold.states import StateCounts
+
+if TYPE_CHECKING:
+    from holdfast.analysis.agreement.panel_report import PanelReport
 
 
 class GroupReport(msgspec.Struct, frozen=True):
@@ -147,7 +149,7 @@ def make_report(reader: RunReader) -> Report:
 
 def _task_reports(reader: RunReader) -> TaskReports:
     fold, scores = reader.fold, _group_scores(reader.fold)
-    spending, samplings, panels = group_spending(fold), fold.samplings(), panel_reports(reader)
+    spending, samplings, panels = group_spending(fold), fold.samplings(), _panel_reports(reader)
     found: TaskReports = {}
     planned = {(entry.task, entry.model): entry for entry in fold.plan}
     for (task, model), counts in sorted(fold.counts_by_group().items()):
@@ -162,6 +164,14 @@ def _task_reports(reader: RunReader) -> TaskReports:
         report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None, judged)
         found.setdefault(task, {})[model] = report
     return found
+
+
+def _panel_reports(reader: RunReader) -> dict[tuple[str, str], dict[str, PanelReport]]:
+    if not reader.fold.panels:
+        return {}
+    from holdfast.analysis.agreement.panel_report import panel_reports  # noqa: PLC0415 - most runs have no judges
+
+    return panel_reports(reader)
 
 
 def _group_scores(fold: RunFold) -> dict[tuple[str, str], _GroupScores]:

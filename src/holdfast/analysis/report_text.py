@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from holdfast.analysis.agreement.panel_text import panel_lines
 from holdfast.analysis.failure_groups import failure_lines
 from holdfast.analysis.ledger import saved_text
 from holdfast.analysis.money import cost_text
@@ -14,6 +14,9 @@ from holdfast.analysis.score_table import WIDTH, axis_table, score_table, score_
 from holdfast.analysis.text_table import plain_name
 from holdfast.run.fold.states import StateCounts
 from holdfast.terminal.text import printable
+
+if TYPE_CHECKING:
+    from holdfast.analysis.agreement.panel_report import PanelReport
 
 _SHOWN_TURNS = 8
 _BRIEF_SCORES = 4
@@ -48,10 +51,18 @@ def _group_lines(report: Report) -> Iterator[str]:
         for model, group in models.items():
             coverage = "" if is_single or group.coverage.is_complete else coverage_text(group.coverage)
             sampling = _sampling_figure_lines(group.sampling, report.currency)
-            judged = list(panel_lines(group.panels or {}))
+            judged = _panel_lines(group.panels)
             if coverage or sampling or judged:
                 yield f"{plain_name(task)} · {plain_name(model)}: {coverage}".rstrip(": ")
                 yield from (f"  {line}" for line in (*sampling, *judged))
+
+
+def _panel_lines(panels: dict[str, PanelReport] | None) -> list[str]:
+    if not panels:
+        return []
+    from holdfast.analysis.agreement.panel_text import panel_lines  # noqa: PLC0415 - most runs have no judges
+
+    return list(panel_lines(panels))
 
 
 def _model_lines(report: Report) -> Iterator[str]:
