@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from urllib.parse import urlsplit
 
 from holdfast.errors import ConfigurationError, HoldfastError
-from holdfast.models.anthropic.service import SERVICE as ANTHROPIC
 from holdfast.models.errors import excerpt
 from holdfast.models.http.service import Service
-from holdfast.models.local.weights import find_weights, missing_installs
 from holdfast.models.openai.presets import PRESETS
 from holdfast.models.provider import Opener, Provider, read_options
 from holdfast.models.redaction import redact
@@ -137,6 +135,9 @@ def load_opener(point: "EntryPoint") -> Opener:
 
 def list_providers() -> list[ProviderStatus]:
     """Every provider by name, a broken plug-in with what is wrong with it. No provider is opened to find out."""
+    from holdfast.models.anthropic.service import SERVICE as ANTHROPIC  # noqa: PLC0415 - only a list needs all
+    from holdfast.models.local.weights import missing_installs  # noqa: PLC0415 - as above
+
     services: dict[str, Service] = {"anthropic": ANTHROPIC, **PRESETS}
     found = [
         _provider_status(
@@ -204,6 +205,7 @@ def digest_of_weights(spec: ModelSpec, *, again: bool = False) -> str:
         return ""
     # Few evals have a local model.
     from holdfast.models.local.options import LocalOptions  # noqa: PLC0415
+    from holdfast.models.local.weights import find_weights  # noqa: PLC0415
     from holdfast.models.local.weights_digest import weights_digest  # noqa: PLC0415
 
     options = read_options(f"Model local/{spec.model}", spec.args, LocalOptions)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,10 +16,11 @@ from holdfast.tasks.datasets.columns import Columns, PromptedColumns
 from holdfast.tasks.scorers.base import Scorer
 from holdfast.tasks.scorers.registry import as_scorers, build_scorer
 from holdfast.tasks.solver import Generate, generate
-from holdfast.tasks.source.code_files import CodeBase
 from holdfast.tasks.task import Task
-from holdfast.tasks.task_reference import load_solver
 from holdfast.tasks.template import Template
+
+if TYPE_CHECKING:
+    from holdfast.tasks.source.code_files import CodeBase
 
 
 def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase = Path()) -> Task:
@@ -33,6 +35,8 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase =
     task = dataclasses.replace(declared_samples(name, spec, dataset), scorers=scorers)
     if spec.solver is None:
         return task
+    from holdfast.tasks.task_reference import load_solver  # noqa: PLC0415 - most tasks have a prompt
+
     solver = load_solver(spec.solver, f"tasks.{name}.solver", base)
     return dataclasses.replace(task, solver=solver, system=spec.system)
 

@@ -22,16 +22,19 @@ from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
-from holdfast.tasks.scorers.function import FunctionScorer
 from holdfast.tasks.scorers.registry import as_scorers
 from holdfast.tasks.solver import AXIS, Generate, generate
-from holdfast.tasks.source.arguments import fit_arguments
-from holdfast.tasks.source.digest import source_digest
-from holdfast.tasks.source.unpacked_copies import original_path
 from holdfast.tasks.source.values.taken_code import NO_CODE, TakenCode
 from holdfast.tasks.template import MissingField
 from holdfast.tasks.trial_interface import Solver
 from holdfast.terminal.text import quantity
+
+
+def _own_part(scorer: Scorer) -> object:
+    """What is a person's own in a scorer that is not built in."""
+    from holdfast.tasks.scorers.function import FunctionScorer  # noqa: PLC0415 - most scorers are built in
+
+    return scorer.function if isinstance(scorer, FunctionScorer) else scorer
 
 
 class TaskOptions(TypedDict, total=False):
@@ -128,6 +131,8 @@ class Task:
     @functools.cached_property
     def source(self) -> str:
         """The digest of the solver's source, taken once: a run works with the code it began with."""
+        from holdfast.tasks.source.digest import source_digest  # noqa: PLC0415 - only runs of an earlier version
+
         return source_digest(self.solver)
 
     @functools.cached_property
@@ -156,7 +161,7 @@ class Task:
             parts[SAMPLING_ROOT] = self.solver.own_parts
         for scorer in self.scorers:
             if not isinstance(scorer, BuiltIn):
-                parts[f"{SCORER_ROOT}{scorer.name}"] = scorer.function if isinstance(scorer, FunctionScorer) else scorer
+                parts[f"{SCORER_ROOT}{scorer.name}"] = _own_part(scorer)
         return parts
 
     def bind(self, rows: Rows, limit: int | None = None) -> Dataset:
@@ -264,6 +269,8 @@ class TaskFactory:
 
     def build(self, given: Mapping[str, Any]) -> Task:
         """The task with arguments from an eval file or a command line, checked against the annotations."""
+        from holdfast.tasks.source.arguments import fit_arguments  # noqa: PLC0415 - most tasks are not in Python
+
         arguments = fit_arguments(self.function, given, f"The task {self.name!r}")
         return self._finished(self.function(**arguments), arguments)
 
@@ -388,6 +395,8 @@ def _beside_function(dataset: DatasetSpec | None, function: Callable[..., Any]) 
         return dataset
     code = getattr(inspect.unwrap(function), "__code__", None)
     home = Path(code.co_filename if code else "")
+    from holdfast.tasks.source.unpacked_copies import original_path  # noqa: PLC0415 - as above
+
     path = original_path(home).parent / dataset.path if home.is_file() else Path(dataset.path)
     return msgspec.structs.replace(dataset, path=str(path.absolute()))
 

@@ -7,20 +7,19 @@ limits, what it does with its dataset. Each of these has a digest of its own, so
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.digests import json_digest
 from holdfast.run.core.records import CodeTree, RowReading, TaskCode
 from holdfast.spec import DatasetSpec, TrialLimits
-from holdfast.tasks.scorers.base import Scorer
-from holdfast.tasks.scorers.function import FunctionScorer
-from holdfast.tasks.scorers.reference import ObjectScorer
+from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.solver import REVISION, Generate
-from holdfast.tasks.source.digest import source_digest
-from holdfast.tasks.source.spelling import Spelling
 from holdfast.tasks.task import Task
+
+if TYPE_CHECKING:
+    from holdfast.tasks.source.spelling import Spelling
 
 RULE = 3
 """The rule of today: code and values as a tree. Digests of the source alone were made by the rules before it."""
@@ -44,6 +43,8 @@ def code_of(task: Task, salt: str, like: CodeTree | None = None) -> TaskCode:
 
 def earlier_code_of(task: Task, spelling: Spelling) -> TaskCode:
     """The same by a rule of an earlier version, which digested the source."""
+    from holdfast.tasks.source.digest import source_digest  # noqa: PLC0415 - few runs are that old
+
     built_in = isinstance(task.solver, Generate)
     return _task_code(
         task,
@@ -103,12 +104,20 @@ def _without_code(identity: Any) -> Any:
 
 
 def _codeless_identity(scorer: Scorer) -> dict[str, Any]:
+    if isinstance(scorer, BuiltIn):
+        return scorer.identity()
+    # Most tasks have built-in scorers alone.
+    from holdfast.tasks.scorers.function import FunctionScorer  # noqa: PLC0415
+    from holdfast.tasks.scorers.reference import ObjectScorer  # noqa: PLC0415
+
     if isinstance(scorer, ObjectScorer):
         return scorer.function.identity()
     return {"scorer": scorer.name} if isinstance(scorer, FunctionScorer) else scorer.identity()
 
 
 def _scorer_identity(scorer: Scorer, spelling: Spelling) -> dict[str, Any]:
+    from holdfast.tasks.scorers.function import FunctionScorer  # noqa: PLC0415 - few runs are that old
+
     return scorer.identity(spelling) if isinstance(scorer, FunctionScorer) else scorer.identity()
 
 

@@ -22,7 +22,6 @@ from holdfast.engine.opening.comparing.explicit_defaults import same_formats, sp
 from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.comparing.renamed_members import MemberComparison
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
-from holdfast.engine.opening.second_load import unsteady_values
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name, raw_digest
 from holdfast.engine.planning.prepared_eval import (
@@ -32,7 +31,6 @@ from holdfast.engine.planning.prepared_eval import (
     task_of_entry,
 )
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
-from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
 from holdfast.run.core.recorded_code import recorded_code
@@ -49,7 +47,6 @@ from holdfast.run.drift.gate import (
     refused_difference,
     resume_refused,
 )
-from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
@@ -63,7 +60,6 @@ from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, recorded_samples
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
 from holdfast.tasks.solver import Generate
-from holdfast.tasks.source.origin import is_local
 from holdfast.tasks.task import Task
 
 
@@ -179,7 +175,7 @@ class ResumeComparison:
         weights, self._weights = self._compared_weights(spec)
         saved = Snapshot(self._saved, self._code, before, weights=weights)
         files = {name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._code}
-        self._unsteady = unsteady_values(self._reader, self._code, offered, spec, self._given)
+        self._unsteady = self._unsteady_values(offered, spec)
         now = Snapshot(
             self._offered,
             offered,
@@ -200,6 +196,13 @@ class ResumeComparison:
             self._check_offered()
             self._check_growth(decision)
         return decision
+
+    def _unsteady_values(self, offered: Mapping[str, TaskCode], spec: EvalSpec) -> UnsteadyNames:
+        if not any(code.tree for code in (*offered.values(), *self._code.values())):
+            return {}
+        from holdfast.engine.opening.second_load import unsteady_values  # noqa: PLC0415 - most tasks have no code
+
+        return unsteady_values(self._reader, self._code, offered, spec, self._given)
 
     def _respelled(self, spec: EvalSpec) -> EvalSpec:
         """The offered eval in the spelling of the saved one."""
@@ -314,7 +317,11 @@ class ResumeComparison:
         asked = asked.union(*map(other_models, self._tasks.values()))
         asked = asked.union(*(judging_models(task.scorers) for task in self._tasks.values()))
         files = {name for name, model in spec.models.items() if model.provider == LOCAL}
-        return files & (asked | names_on_record(self._reader).by_model.keys()) if files else files
+        if not files:
+            return files
+        from holdfast.run.drift.served_names import names_on_record  # noqa: PLC0415 - few evals have a local model
+
+        return files & (asked | names_on_record(self._reader).by_model.keys())
 
     def _without_digests(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
         """The differences, where other files of weights are refused if it is not on record what the old ones were."""
@@ -367,6 +374,12 @@ class ResumeComparison:
 
     def _changed_files(self, name: str, task: Task, spec: EvalSpec) -> list[str]:
         """The files behind a task that differ from the copies in the run."""
+        if not task.taken.files:
+            return []
+        # Most tasks are not in Python.
+        from holdfast.engine.planning.source_copies import copy_of  # noqa: PLC0415
+        from holdfast.tasks.source.origin import is_local  # noqa: PLC0415
+
         paths = {path for path in task.taken.files if is_local(str(path))}
         copies = {path: copy_of(self._session.inputs, name, path, spec) for path in paths}
         changed = {path.name for path, copy in copies.items() if copy is None or copy.digest != file_digest(path)}

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.digests import canonical_json, packed_digest
-from holdfast.engine.planning.source_copies import unpack_copy
 from holdfast.errors import RunDamaged, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
@@ -154,7 +153,11 @@ class SavedInputs:
         return False
 
     def code_copy(self, task: str, name: str) -> Path | None:
-        found = unpack_copy(self._layout, self._inputs, task, name) if self._loads_code else None
+        if not self._loads_code:
+            return None
+        from holdfast.engine.planning.source_copies import unpack_copy  # noqa: PLC0415 - only for code that is gone
+
+        found = unpack_copy(self._layout, self._inputs, task, name)
         if found is not None:
             self.copies_used.setdefault(task, set()).add(name)
         return found

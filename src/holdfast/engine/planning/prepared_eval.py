@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
-from holdfast.engine.planning.source_copies import files_to_copy, key_warning
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import digest_of_weights, open_provider
 from holdfast.models.provider import Provider
@@ -25,9 +24,7 @@ from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.judges.panels import judge_slots, judging_models
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
-from holdfast.tasks.source.keys_in_code import holds_key
 from holdfast.tasks.task import Task
-from holdfast.tasks.task_reference import load_use
 
 if TYPE_CHECKING:
     from holdfast.engine.planning.early_warnings import SampleWatch
@@ -246,6 +243,8 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
             hint="Call evaluate(tasks, models, run=PATH) in that program, or fork(PATH, tasks=tasks). With @task on the"
             " function that returns the task, later runs can be resumed from the command line too.",
         )
+    from holdfast.tasks.task_reference import load_use  # noqa: PLC0415 - most tasks are not in Python
+
     return adapt_task(name, entry, load_use(entry.use, code, entry.args), code)
 
 
@@ -254,6 +253,10 @@ def copied_source_files(prepared: PreparedEval) -> dict[str, Path]:
 
     Files that hold keys are left out, with a warning for each.
     """
+    # Only a new run copies files.
+    from holdfast.engine.planning.source_copies import files_to_copy, key_warning  # noqa: PLC0415
+    from holdfast.tasks.source.keys_in_code import holds_key  # noqa: PLC0415
+
     files: dict[str, Path] = {}
     for planned in prepared.tasks:
         files |= files_to_copy(planned.name, planned.task, prepared.spec)

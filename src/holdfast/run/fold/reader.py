@@ -5,13 +5,15 @@ otherwise the reader builds one in its own cache. Everything reported as finishe
 tail of an unsealed segment itself before it counts it.
 """
 
+from __future__ import annotations
+
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.errors import HoldfastError
 from holdfast.journal import BlobStore, Damage, DamageKind, Index, Journal, RecordId, SegmentPin
@@ -45,8 +47,9 @@ from holdfast.run.fold.run_fold import FoldedTrial, RunFold
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 from holdfast.storage.leases.holder import LeaseHolder
 from holdfast.storage.leases.local import find_holder, read_acknowledged
-from holdfast.storage.leases.remote import PublishedLease, find_published_lease
-from holdfast.storage.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from holdfast.storage.leases.remote import PublishedLease
 
 _PIECE_BYTES = 1 << 20
 _FRAME_BYTES_KEPT = FRAME_BYTES
@@ -294,7 +297,7 @@ class RunReader:
             decisions=self.fail_fast_decisions,
         )
 
-    def folded_again(self, cut: Cut | None = None) -> "RunReader":
+    def folded_again(self, cut: Cut | None = None) -> RunReader:
         """The same run, folded from its frames alone, up to a cut; to be closed."""
         again = RunReader(self.layout.root, self.fs, fold=FoldWriter(cut))
         again._is_own = self._is_own
@@ -318,8 +321,14 @@ class RunReader:
     @cached_property
     def published(self) -> PublishedLease | None:
         """What the holder of a run in a store last published; the store may not answer."""
+        if not self.url:
+            return None
+        # Most runs are not in a store.
+        from holdfast.storage.leases.remote import find_published_lease  # noqa: PLC0415
+        from holdfast.storage.object_store import ObjectStore  # noqa: PLC0415
+
         try:
-            return find_published_lease(ObjectStore(self.url)) if self.url else None
+            return find_published_lease(ObjectStore(self.url))
         except HoldfastError:
             return None
 

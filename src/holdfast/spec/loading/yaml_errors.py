@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-import yaml
-
 from holdfast.errors import ConfigurationError
+from holdfast.spec.loading.yaml_library import yaml
 
 _TABS = "In YAML, indent lines with spaces, not with tabs."
 _BRACES = 'In YAML, a value that begins with a brace must be quoted: prompt: "{field} ...".'

@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.slots.slot_names import RESERVED
 from holdfast.spec.code_reference import is_code_reference
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
-from holdfast.tasks.scorers.function import FunctionScorer
-from holdfast.tasks.scorers.reference import load_scorer, reference_arguments
-from holdfast.tasks.source.code_files import CodeBase
+
+if TYPE_CHECKING:
+    from holdfast.tasks.source.code_files import CodeBase
 
 _MODEL_GRADED = "model_graded"
 
@@ -55,6 +55,8 @@ def build_scorer(given: str | Mapping[str, Any], where: str = "scorers", base: C
     """The scorer of that name, with the arguments that are given under it; file paths start at `base`."""
     name, arguments = _name_and_arguments(given, where)
     if is_code_reference(name):
+        from holdfast.tasks.scorers.reference import load_scorer  # noqa: PLC0415 - only for code of one's own
+
         return load_scorer(name, arguments, where, base)
     if name not in BUILT_IN:
         raise ConfigurationError(
@@ -72,6 +74,8 @@ def scorer_effect(given: str | Mapping[str, Any], base: CodeBase = Path()) -> An
     """
     name, arguments = _name_and_arguments(given, "scorers")
     if is_code_reference(name):
+        from holdfast.tasks.scorers.reference import reference_arguments  # noqa: PLC0415 - as above
+
         return name, reference_arguments(name, arguments, base)
     built = build_scorer(given)
     return built.effect() if isinstance(built, BuiltIn) else built
@@ -88,6 +92,8 @@ def as_scorer(given: object) -> Scorer:
         arguments = {"regex": "pattern", _MODEL_GRADED: 'model="judge"'}.get(name, "")
         raise ConfigurationError(f"`{name}` is a factory; call it: `{name}({arguments})`.")
     if callable(given) and not isinstance(given, type):
+        from holdfast.tasks.scorers.function import FunctionScorer  # noqa: PLC0415 - as above
+
         return FunctionScorer(given, str(getattr(given, "name", "")))
     raise ConfigurationError(
         f"A task cannot be scored by {type(given).__name__}.", hint="Give a scorer, such as exact(), or a function."

@@ -1,13 +1,13 @@
-"""Where the code of a task is: beside the eval file or, once that is gone, as copies in the run."""
+"""Where the code of a task is: beside the eval file or, once that is gone, as copies in the run.
+
+Every task has such a place, and few have code: what imports it is loaded when there is some.
+"""
 
 import os
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
-
-from holdfast.tasks.source.importing import MissingModule, import_file, import_module
-from holdfast.tasks.source.unpacked_copies import remember_original
 
 FindCopy = Callable[[str], Path | None]
 """From a file's name, as `relative_name` gives it, to the run's copy of that file; None if absent."""
@@ -27,6 +27,8 @@ class CodeFiles(NamedTuple):
         Raises:
             ConfigurationError: it does not exist, or raises when it is imported.
         """
+        from holdfast.tasks.source.importing import import_file  # noqa: PLC0415
+
         if not home.endswith(".py"):
             return self._module_by_name(home)
         path = (self.directory / home).absolute()
@@ -35,6 +37,8 @@ class CodeFiles(NamedTuple):
         return import_file(copy or path, home)
 
     def _module_by_name(self, name: str) -> ModuleType:
+        from holdfast.tasks.source.importing import MissingModule, import_module  # noqa: PLC0415
+
         try:
             return import_module(name, self.directory)
         except MissingModule:
@@ -54,6 +58,8 @@ class CodeFiles(NamedTuple):
     def _copy_of(self, path: Path) -> Path | None:
         copy = None if self.find_copy is None else self.find_copy(relative_name(path, self.directory))
         if copy is not None:
+            from holdfast.tasks.source.unpacked_copies import remember_original  # noqa: PLC0415
+
             remember_original(copy, path.absolute())
         return copy
 

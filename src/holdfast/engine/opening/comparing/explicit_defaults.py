@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -30,8 +30,9 @@ from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.dataset import Operation
 from holdfast.tasks.datasets.formats import detect_format
 from holdfast.tasks.scorers.registry import scorer_effect
-from holdfast.tasks.source.code_files import CodeBase
-from holdfast.tasks.task_reference import task_arguments
+
+if TYPE_CHECKING:
+    from holdfast.tasks.source.code_files import CodeBase
 
 T = TypeVar("T")
 
@@ -94,6 +95,8 @@ def _task(new: TaskSpec, old: TaskSpec | None, code: CodeBase) -> TaskSpec:
         return new
     changes: dict[str, Any] = {"scorers": _scorers(new.scorers, old.scorers, code)}
     if new.use and old.use and new.args != old.args:
+        from holdfast.tasks.task_reference import task_arguments  # noqa: PLC0415 - most tasks are not in Python
+
         use = new.use
         if _is_same(lambda args: task_arguments(use, code, args), new.args, old.args):
             changes["args"] = old.args
