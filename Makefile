@@ -17,7 +17,7 @@ INSPECT := .venv-inspect
 SDKS    := .venv-sdks
 CORE   := $(wildcard $(addprefix tests/,journal storage run crash gate repair remote))
 
-.PHONY: test lint types imports core rest demo bench soak interop fix tools clean
+.PHONY: test lint types imports core rest demo bench soak interop fix tools compiled clean
 
 test: lint types imports core rest
 
@@ -36,6 +36,11 @@ $(MODEL): $(STAMP)
 tools:
 	@.ci/tools strace zstd jq
 
+# Tests start the program some thousand times. Where the environment forbids Python to keep what it has compiled,
+# every process would compile all modules again.
+compiled: $(STAMP)
+	@$(BIN)/python -m compileall -q src
+
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -48,14 +53,14 @@ imports: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 
 # The tests of the durable core, measured: 95 % of its branches must be covered.
-core: $(MODEL) tools
+core: $(MODEL) tools compiled
 	rm -f .coverage .coverage.*
 	$(BIN)/python -m coverage run -m pytest -m 'not soak' -n 2 $(CORE)
 	-$(BIN)/python -m coverage combine --quiet  # killed processes leave unreadable data files
 	$(BIN)/python -m coverage report --fail-under=95 --include='src/holdfast/journal/*,src/holdfast/storage/*,src/holdfast/run/*'
 
 # All other tests.
-rest: $(MODEL) tools
+rest: $(MODEL) tools compiled
 	$(BIN)/python -m pytest -m 'not soak' -n 2 $(CORE:%=--ignore=%)
 
 # If the real model cannot be installed, the demo says so and uses the scripted one.
@@ -65,7 +70,7 @@ demo: $(MODEL)
 bench: $(STAMP) tools
 	$(BIN)/python -m bench
 
-soak: $(MODEL) tools
+soak: $(MODEL) tools compiled
 	$(BIN)/python -m pytest -m soak --timeout=7200
 
 # Mellea brings 400 MB of packages: it has an environment of its own.

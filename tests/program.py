@@ -117,3 +117,13 @@ def until(condition: Callable[[], Any], what: str) -> Any:
             raise AssertionError(f"it never came to this: {what}")
         time.sleep(0.01)
     return found
+
+
+def stop_process(pid: int) -> None:
+    """Stops a process, and waits until it stands still: a signal takes its time on a busy machine."""
+    os.kill(pid, signal.SIGSTOP)
+    states = Path(f"/proc/{pid}/task")
+    until(
+        lambda: all((task / "stat").read_text().rpartition(")")[2].split()[0] in "TZ" for task in states.iterdir()),
+        "every thread of the process is stopped",
+    )

@@ -20,7 +20,7 @@ from holdfast.run.core.session_contents import SessionContents
 from holdfast.run.session.writer_options import WriterOptions
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.leases.holder import decode_holder
-from program import until
+from program import stop_process, until
 
 
 def holding(holdfast, server, directory, *, trials=8, finished=2, **keys):
@@ -153,7 +153,7 @@ def test_resume_78_another_run_at_the_old_path_is_not_touched(holdfast, server, 
     """No byte and no time of any file of it changes by the session before, and its scores are not printed as theirs."""
     started = holding(holdfast, server, tmp_path)
     place = tmp_path / "r"
-    started.send(19)  # stopped, so that it notices nothing before the other run is there
+    stop_process(started.pid)  # so that it notices nothing before the other run is there
     if was == "moved":
         place.rename(tmp_path / "away")
     else:

@@ -22,7 +22,7 @@ from holdfast.run import RunReader
 from holdfast.run.core.codec import encode
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage import RealFileSystem, crashpoints
-from program import until
+from program import stop_process, until
 
 STATES = ("valid", "limited", "blocked", "failed", "unfinished", "not_started")
 COUNTS = ("planned", "finished", *STATES, "remaining", "remaining_by_reason")
@@ -404,7 +404,7 @@ def test_all_say_running_while_a_session_holds_the_run(world):
             "two trials are running",
         )
         # Stopped, so that nothing changes between two questions.
-        os.kill(started.pid, signal.SIGSTOP)
+        stop_process(started.pid)
         counts = world.check()
         assert (counts["remaining_by_reason"]["running"], "interrupted" in counts["remaining_by_reason"]) == (2, False)
         found = world.holdfast.json("show", world.run, "--where", "reason=running", code=0)

@@ -13,6 +13,7 @@ from account import expect
 from programs import HERE, read, read_lines
 
 from holdfast.run import SessionContents, create_run
+from program import stop_process
 
 
 class Scribe:
@@ -48,7 +49,7 @@ class Scribe:
 
     def stop(self) -> None:
         """It stands still, and can notice nothing."""
-        self.process.send_signal(signal.SIGSTOP)
+        stop_process(self.process.pid)
 
     def let_go(self) -> None:
         self.process.send_signal(signal.SIGCONT)

@@ -8,7 +8,7 @@ import uuid
 
 from evals import fast_eval, http_eval
 from observed import Observed
-from program import until
+from program import stop_process, until
 
 LEASE = "1.5"
 
@@ -53,7 +53,7 @@ def test_a_holder_that_stalls_past_its_lease_does_nothing_more(
     stalled = observed.start("run", eval_file, "--run-dir", place.url)
     server.wait_for(received=8)
     until(lambda: place.published() == 3 and place.segments(), "three trials are finished")
-    stalled.send(signal.SIGSTOP)
+    stop_process(stalled.pid)
     # From now on four replies wait for it, and one call is to be made again.
     server.behave()
     received = server.wait_until_idle()["received"]
