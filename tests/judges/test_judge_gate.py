@@ -50,6 +50,57 @@ def test_limits_28_in_python_too(tmp_path, monkeypatch):
     assert [trial.scores for trial in run.trials()] == [{"model_graded": 1.0}]
 
 
+def models_asked(holdfast, run="r"):
+    """The models under test of each task, by the newest plan."""
+    models = {}
+    for entry in holdfast.records(run, "session")[-1]["plan"]:
+        models.setdefault(entry["task"], []).append(entry["model"])
+    return models
+
+
+def test_limits_28_judges_that_only_code_names_are_not_under_test(holdfast, tmp_path):
+    """In a new run, in a resume with the same file, with a judge more or less in the code, and in a fork."""
+    models = {"m": scripted("x"), "a": A, "b": B}
+    data = {"name": "n", "models": models, "tasks": {"t": {"use": "task.py:t"}}}
+    eval_file, code = write_eval(tmp_path, data), tmp_path / "task.py"
+    code.write_text(PYTHON.format(judges=["a", "b"], criterion="Polite."))
+    holdfast("run", eval_file, "--run-dir", "r", code=0)
+    assert asked(holdfast) == {"m": 1, "a": 1, "b": 1}
+    assert models_asked(holdfast) == {"t": ["m"]}
+    assert "complete, 1 of 1; nothing was run" in holdfast("run", eval_file, "--run-dir", "r", "--or-resume", code=0).out
+    data["models"]["c"] = C
+    code.write_text(PYTHON.format(judges=["a", "c"], criterion="Polite."))
+    ended = holdfast("resume", "r", "--config", write_eval(tmp_path, data), code=0)
+    assert "judge b → left out" in ended.err
+    assert asked(holdfast) == {"m": 1, "a": 1, "b": 1, "c": 1}
+    assert models_asked(holdfast) == {"t": ["m"]}
+    holdfast("fork", "r", "--config", eval_file, "--run-dir", "f", code=0)
+    assert models_asked(holdfast, "f") == {"t": ["b", "m"]}
+
+
+def test_limits_28_judges_of_code_and_of_the_file_together(holdfast, tmp_path):
+    """The judge of a Python task is no model under test of a declarative one; if all judge, that is said."""
+    (tmp_path / "task.py").write_text(PYTHON.format(judges=["a"], criterion="Polite."))
+    data = json.loads(judged_eval(tmp_path, [panel("b")], a=A, b=B).read_text())
+    data["tasks"]["u"] = {"use": "task.py:t"}
+    plan = holdfast.json("run", write_eval(tmp_path, data), "--dry-run", code=0)["plan"]
+    assert [(entry["task"], entry["model"]) for entry in plan] == [("t", "m"), ("u", "m")]
+    del data["models"]["m"]
+    assert "tasks.t.models is missing, and every model is a judge" in holdfast("run", write_eval(tmp_path, data)).err
+
+
+def test_resume_17_judges_of_a_scorer_that_is_left_out_stay_judges(holdfast, tmp_path):
+    """Without `models:`, an eval without its last `model_graded` asks its former judges nothing as models."""
+    holdfast("run", judged_eval(tmp_path, ["exact", panel("a", "b")], a=A, b=B), "--run-dir", "r", code=0)
+    was = asked(holdfast)
+    fewer = judged_eval(tmp_path, ["exact"], a=A, b=B)
+    ended = holdfast("resume", "r", "--config", fewer, code=0)
+    assert "tasks.t.scorers.quality" in ended.err and "Added" not in ended.err
+    assert asked(holdfast) == was
+    assert models_asked(holdfast) == {"t": ["m"]}
+    assert holdfast("diff", "r", fewer, code=0).out.count("tasks.t") == 1
+
+
 def test_an_unknown_judge_is_refused_with_the_nearest_name(holdfast, tmp_path):
     ended = holdfast("run", judged_eval(tmp_path, [panel("a", "bb")], a=A, b=B), code=2)
     assert "tasks.t.scorers[0].model_graded.models[1]" in ended.err

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
@@ -20,6 +21,7 @@ from holdfast.run.core.slots.slot_names import scorer_of
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path, naming_key
+from holdfast.spec.models_under_test import with_models
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.judges.panels import judge_slots, judging_models
@@ -121,18 +123,34 @@ def digests_of_weights(models: Mapping[str, ModelSpec], *, again: bool = False) 
 def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None) -> PreparedEval:
     """Builds every task of a resolved eval and plans its trials; `given` are tasks that already exist in this process.
 
+    A task that leaves its models open asks those that no task has as a judge.
+
     Raises:
         ConfigurationError: a task or a dataset is wrong.
     """
+    made: dict[str, Task] = {}
+    for name, entry in spec.tasks.items():
+        with _naming_task(name, entry):
+            made[name] = task_of_entry(name, entry, spec, inputs, (given or {}).get(name))
+    spec = with_models(spec, judges_in_code(made.values()))
     prepared = PreparedEval(spec, [], inputs)
     for name, entry in spec.tasks.items():
-        # An entry that only uses a task in Python has nothing that could be wrong in the eval file.
-        with contextlib.nullcontext() if entry.use else naming_key(key_path("tasks", name)):
-            planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
+        with _naming_task(name, entry):
+            planned, watch = _plan_task(made[name], entry, spec, inputs)
         prepared.tasks.append(planned)
         if watch is not None:
             prepared.warnings += _early_warnings().task_warnings(planned, watch)
     return prepared
+
+
+def _naming_task(name: str, entry: TaskSpec) -> AbstractContextManager[None]:
+    """An entry that only uses a task in Python has nothing that could be wrong in the eval file."""
+    return contextlib.nullcontext() if entry.use else naming_key(key_path("tasks", name))
+
+
+def judges_in_code(tasks: Iterable[Task]) -> set[str]:
+    """The models that tasks ask beside those under test, as far as that is known before."""
+    return {model for task in tasks for model in (*judging_models(task.scorers), *other_models(task))}
 
 
 def _early_warnings() -> ModuleType:
@@ -143,10 +161,10 @@ def _early_warnings() -> ModuleType:
 
 
 def _plan_task(
-    name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None
+    task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs
 ) -> tuple[PlannedTask, SampleWatch | None]:
     """The task with its samples, and what was noticed when they were checked, if they are new."""
-    task = task_of_entry(name, entry, spec, inputs, given)
+    name = task.name
     _check_other_models(task, spec)
     dataset = task.bind(inputs.rows(input_name(name, entry), task), entry.limit)
     if entry.sample_ids:
