@@ -8,7 +8,8 @@ import json
 import pytest
 
 from engine.rig import Actor, Rig, said
-from holdfast import Reply, Sample, Task, Usage, generate, model_graded
+from holdfast import Reply, Run, Sample, Task, Usage, generate, model_graded
+from holdfast.cli.ui.trials.transcript import print_transcript
 from holdfast.models.content import ToolCall
 from holdfast.models.errors import Blocked, RateLimited, Unavailable
 from holdfast.run.core.records import ScoreRecord, StepRecord
@@ -104,9 +105,10 @@ def test_limits_24_experiments_13_one_repair_request_with_what_was_wrong(tmp_pat
         ),
         (Reply("\0" * 50, "stop", Usage(1, 1)), "it is not valid JSON", "\0" * 50),
         (Reply("x" * 50_000_000, "stop", Usage(1, 1)), "more than 100,000 characters", "x" * 10_000),
-        (Reply("No.", "stop", Usage(1, 1), refusal="I will not."), "it is not valid JSON", "No."),
+        (Reply("No.", "stop", Usage(1, 1), refusal="I will not."), "the judge refuses: I will not.", "No."),
+        (Reply(verdict(), "stop", Usage(1, 1), refusal="I will not."), "the judge refuses", verdict()),
     ],
-    ids=["prose", "grade", "empty", "cut", "half", "tools", "null bytes", "huge", "refusal"],
+    ids=["prose", "grade", "empty", "cut", "half", "tools", "null bytes", "huge", "refusal", "refusal with a verdict"],
 )
 def test_limits_24_experiments_13_what_stays_invalid_is_unscored_with_its_text(tmp_path, reply, why, kept):
     """Two calls, a valid trial, no score, and the reason; nothing is guessed, and it is not asked again."""
@@ -122,6 +124,20 @@ def test_limits_24_experiments_13_what_stays_invalid_is_unscored_with_its_text(t
     assert rig.actors["j"].calls == 2
     panel = rig.report().tasks["t"]["m"].panels["model_graded"]
     assert (panel.unscored, panel.judges_unscored) == (1, {"j": {"invalid verdict": 1}})
+
+
+def test_show_of_a_huge_verdict_prints_its_beginning(tmp_path, capsys):
+    """All of it is on record, and `--json` has it: a terminal gets as much as a person may want to read."""
+    judges = {"j": judge("x" * 9_000_000), "k": judge(verdict())}
+    rig = rig_of(tmp_path, model_graded(models=["j", "k"]), judges)
+    rig.session()
+    with Run.open(tmp_path / "run") as run:
+        print_transcript(run.transcript(next(iter(run.trials())).trial))
+    text = capsys.readouterr().out
+    assert len(text) < 100_000
+    assert text.count("bytes, as it is stored") == 2
+    assert text.count("bytes more; --json has all of them") == 2
+    assert "── judges: 1 call (k 1); 2 large steps not counted" in text
 
 
 def test_a_verdict_that_is_whole_counts_although_the_reply_was_cut_off(tmp_path):
