@@ -141,9 +141,44 @@ def test_resume_17_a_judge_that_is_left_out_stands(holdfast, tmp_path):
     holdfast("run", judged_eval(tmp_path, [panel("a", "b")], a=A, b=B), "--run-dir", "r", code=0)
     before = holdfast.json("report", "r")
     fewer = judged_eval(tmp_path, [panel("a")], a=A, b=B, task={"models": ["m"]})
-    assert "judge b → left out; existing results are kept" in holdfast("resume", "r", "--config", fewer, code=0).err
+    said = holdfast("resume", "r", "--config", fewer, code=0).err
+    assert "judge b → left out; it stays in the run and scores new trials too" in said
     after = holdfast.json("report", "r")
     assert {**before, "lineage": 0, "timing": 0} == {**after, "lineage": 0, "timing": 0}
+
+
+def test_resume_17_what_is_left_out_scores_new_trials_as_the_sentence_says(holdfast, tmp_path):
+    """A run has one set of scorers for all of its trials: a scorer and a judge that are left out judge those too."""
+    holdfast("run", judged_eval(tmp_path, ["exact", "includes", panel("a", "b")], a=A, b=B), "--run-dir", "r", code=0)
+    fewer = judged_eval(tmp_path, ["exact", panel("a")], count=3, a=A, b=B)
+    said = holdfast("resume", "r", "--config", fewer, code=0).err
+    assert "tasks.t.scorers.includes: given → left out; it stays in the run and scores new trials too" in said
+    assert "tasks.t.scorers.quality: judge b → left out; it stays in the run and scores new trials too" in said
+    assert asked(holdfast) == {"m": 3, "a": 3, "b": 3}
+    (row,) = [row for row in holdfast.json("show", "r")["trials"] if row["sample"] == "s3"]
+    assert set(row["scores"]) == {"exact", "includes", "quality", "quality/a", "quality/b"}
+
+
+@pytest.mark.parametrize(
+    ("given", "spelled"),
+    [
+        ({"model": "a"}, {"models": ["a"]}),
+        ({"model": "a"}, {"model": "a", "choices": {"C": 1, "I": 0}, "partial": False}),
+        ({"models": ["a", "b"]}, {"models": ["b", "a"], "combine": "majority"}),
+        ({"models": ["a", "b"], "criterion": "Polite."}, {"model": "b", "criterion": "Polite."}),
+    ],
+)
+def test_resume_68_a_renamed_panel_is_recognised_in_any_spelling(holdfast, tmp_path, given, spelled):
+    """Its judges would be asked again for what they have judged: it is refused, and nobody is asked."""
+    under_test = {"models": ["m"]}
+    first = [{"model_graded": {"name": "old", **given}}]
+    holdfast("run", judged_eval(tmp_path, first, a=A, b=B, task=under_test), "--run-dir", "r", code=0)
+    renamed = judged_eval(tmp_path, [{"model_graded": {"name": "new", **spelled}}], a=A, b=B, task=under_test)
+    said = holdfast("resume", "r", "--config", renamed, code=3).err
+    assert "tasks.t.scorers.old (scoring): old → new" in said
+    assert "the same scorer under another name" in said
+    other = {"model_graded": {"name": "new", **spelled, "criterion": "Short."}}
+    holdfast("resume", "r", "--config", judged_eval(tmp_path, [other], a=A, b=B, task=under_test), code=0)
 
 
 PYTHON = """

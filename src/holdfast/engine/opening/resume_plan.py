@@ -148,7 +148,13 @@ class ResumeComparison:
 
     def _renamed_members(self) -> list[Difference]:
         """The members that come under another name, and the kinds of which nothing is left."""
-        members = MemberComparison(self._saved, self._offered, self._used_models, self._shares_samples)
+        members = MemberComparison(
+            self._saved,
+            self._offered,
+            self._used_models,
+            self._shares_samples,
+            lambda task: code_files(task, self._offered, self._inputs),
+        )
         return members.differences(self._code, lambda new, old: comparable_code(self._added_task(new), self._code[old]))
 
     def _added_task(self, name: str) -> Task:
