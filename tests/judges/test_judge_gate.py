@@ -67,7 +67,9 @@ def test_limits_28_judges_that_only_code_names_are_not_under_test(holdfast, tmp_
     holdfast("run", eval_file, "--run-dir", "r", code=0)
     assert asked(holdfast) == {"m": 1, "a": 1, "b": 1}
     assert models_asked(holdfast) == {"t": ["m"]}
-    assert "complete, 1 of 1; nothing was run" in holdfast("run", eval_file, "--run-dir", "r", "--or-resume", code=0).out
+    assert (
+        "complete, 1 of 1; nothing was run" in holdfast("run", eval_file, "--run-dir", "r", "--or-resume", code=0).out
+    )
     data["models"]["c"] = C
     code.write_text(PYTHON.format(judges=["a", "c"], criterion="Polite."))
     ended = holdfast("resume", "r", "--config", write_eval(tmp_path, data), code=0)

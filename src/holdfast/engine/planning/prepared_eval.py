@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
@@ -17,12 +19,14 @@ from holdfast.engine.planning.source_copies import files_to_copy, key_warning
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import digest_of_weights, open_provider
 from holdfast.models.provider import Provider
+from holdfast.run.core.display_text import list_text, short_sample
 from holdfast.run.core.slots.slot_names import scorer_of
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path, naming_key
 from holdfast.spec.models_under_test import with_models
 from holdfast.suggestions import did_you_mean, listing
+from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.judges.panels import judge_slots, judging_models
 from holdfast.tasks.solver import Generate
@@ -138,6 +142,7 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
         with _naming_task(name, entry):
             planned, watch = _plan_task(made[name], entry, spec, inputs)
         prepared.tasks.append(planned)
+        prepared.warnings += _missing_answers(planned)
         if watch is not None:
             prepared.warnings += _early_warnings().task_warnings(planned, watch)
     return prepared
@@ -160,9 +165,7 @@ def _early_warnings() -> ModuleType:
     return early_warnings
 
 
-def _plan_task(
-    task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs
-) -> tuple[PlannedTask, SampleWatch | None]:
+def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> tuple[PlannedTask, SampleWatch | None]:
     """The task with its samples, and what was noticed when they were checked, if they are new."""
     name = task.name
     _check_other_models(task, spec)
@@ -217,9 +220,52 @@ def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, gi
     Raises:
         ConfigurationError: it cannot be built.
     """
-    task = unsampled_task(name, entry, spec, inputs, given)
+    task = _with_other_answers(unsampled_task(name, entry, spec, inputs, given), spec, inputs)
     code = code_files(name, spec, inputs)
     return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
+
+
+def _with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
+    """The task with the answers of other runs that its judges compare with."""
+    if not any(isinstance(slot.of.pairwise, msgspec.Struct) for slot in judge_slots(task.scorers)):
+        return task
+    # Few tasks have such a judge.
+    from holdfast.tasks.judges.other_run import (  # noqa: PLC0415
+        OtherRun,
+        answers_input,
+        with_other_answers,
+        write_answers,
+    )
+
+    def open_rows(scorer: str, other: OtherRun) -> Rows:
+        write = functools.partial(write_answers, Path(spec.locate(other.run)), other, task.name)
+        return inputs.other_rows(answers_input(task.name, scorer, other), task.name, write)
+
+    return dataclasses.replace(task, scorers=with_other_answers(task.scorers, open_rows) or task.scorers)
+
+
+def _missing_answers(planned: PlannedTask) -> Iterator[str]:
+    """A warning for every scorer that compares with a run which has not answered every sample.
+
+    Raises:
+        ConfigurationError: it has answered none of them.
+    """
+    if not any(slot.other is not None for slot in judge_slots(planned.task.scorers)):
+        return
+    from holdfast.tasks.judges.other_run import missing_answers  # noqa: PLC0415 - as above
+
+    samples = planned.dataset.keys()
+    for scorer, missing in missing_answers(planned.task.scorers, list(samples)).items():
+        if len(missing) == len(planned.dataset):
+            raise ConfigurationError(
+                f"The scorer {scorer!r} of the task {planned.name!r} compares with a run that has an answer to none of"
+                f" the samples, such as {short_sample(missing[0])}.",
+                hint="Samples are matched by their ids or, without ids, by their content.",
+            )
+        yield (
+            f"The scorer {scorer!r} of the task {planned.name!r} compares with a run that has no answer to"
+            f" {list_text(missing)}; these stay unscored."
+        )
 
 
 def code_files(task: str, spec: EvalSpec, inputs: Inputs) -> CodeFiles:

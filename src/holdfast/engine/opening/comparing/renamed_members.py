@@ -76,7 +76,6 @@ class MemberComparison:
         if len(left) == len(saved) and added and not pairs:
             yield _different_eval("tasks", left, added)
 
-
     def _renamed_scorers(self, task: str) -> Iterator[Difference]:
         before, after = (scorers_by_name(spec.tasks[task].scorers) for spec in (self._saved, self._offered))
         left, added = _left_and_added(before, before, after)
