@@ -100,6 +100,9 @@ def _print_slots(selection: TrialSelection) -> None:
         return
     parts = ", ".join(f"{base_name(name)} {len(keys)}" for name, keys in slots.items())
     say(f"Scoring {quantity(answers, 'answer')} ({parts}); the model under test is not called.")
+    if held := selection.scores_that_hold:
+        verb = "holds" if held == 1 else "hold"
+        say(f"{held} of {sum(map(len, slots.values()))} scores {verb}, since the targets have not changed there.")
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
