@@ -67,6 +67,42 @@ def test_limits_22_a_verdict_is_a_durable_call_with_usage_and_cost(tmp_path):
     assert rig.actors["j"].calls == 1
 
 
+@pytest.mark.parametrize(("limit", "most", "seconds"), [({}, 2, 0.5), ({"concurrency_limit": 1}, 1, 1.0)])
+def test_limits_22_the_limits_of_a_model_hold_for_it_as_a_judge(tmp_path, limit, most, seconds):
+    """Two scorers ask one judge: side by side, or one after the other if its entry says so."""
+    active = {"now": 0, "most": 0}
+
+    async def slow(request, _):
+        active["now"] += 1
+        active["most"] = max(active.values())
+        await asyncio.sleep(0.5)
+        active["now"] -= 1
+        return said(verdict())
+
+    rig = rig_of(tmp_path, [model_graded(model="j", name=name) for name in "xy"], {"j": Actor(slow)})
+    rig.models["j"] = limit
+    session = rig.session()
+    assert active["most"] == most
+    assert seconds <= session.seconds < seconds + 0.1
+
+
+def test_limits_27_a_judge_with_an_error_of_its_own_fails_its_slot(tmp_path):
+    """After its retries: the others are filled, the trial has failed in that slot, and a resume asks nobody."""
+    judges = {"a": judge(verdict()), "b": judge(ValueError("broken")), "c": judge(verdict("I"))}
+    rig = rig_of(tmp_path, model_graded(models=["a", "b", "c"]), judges, max_retries=1)
+    assert rig.session().ended.exit_code == 1
+    assert {name: record.value for name, record in scores(rig).items() if record.error is None} == {
+        "model_graded/a": 1.0,
+        "model_graded/c": 0.0,
+    }
+    assert {name: rig.actors[name].calls for name in "mabc"} == {"m": 1, "a": 1, "b": 2, "c": 1}
+    with Run.open(tmp_path / "run") as run:
+        (trial,) = run.trials()
+    assert (trial.state.value, trial.reason) == ("failed", "score: model_graded/b")
+    rig.session()
+    assert {name: rig.actors[name].calls for name in "mabc"} == {"m": 1, "a": 1, "b": 2, "c": 1}
+
+
 def test_limits_22_the_judge_sees_the_prompt_and_the_schema_of_its_verdict(tmp_path):
     """With a prompt of the task, the question is what was asked, and not the input behind it."""
     rig = rig_of(tmp_path, model_graded(model="j"), {"j": judge(verdict())})
