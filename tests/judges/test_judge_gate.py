@@ -81,14 +81,22 @@ def test_limits_28_judges_that_only_code_names_are_not_under_test(holdfast, tmp_
 
 
 def test_limits_28_judges_of_code_and_of_the_file_together(holdfast, tmp_path):
-    """The judge of a Python task is no model under test of a declarative one; if all judge, that is said."""
+    """The judge of a Python task is no model under test of a declarative one."""
     (tmp_path / "task.py").write_text(PYTHON.format(judges=["a"], criterion="Polite."))
     data = json.loads(judged_eval(tmp_path, [panel("b")], a=A, b=B).read_text())
     data["tasks"]["u"] = {"use": "task.py:t"}
     plan = holdfast.json("run", write_eval(tmp_path, data), "--dry-run", code=0)["plan"]
     assert [(entry["task"], entry["model"]) for entry in plan] == [("t", "m"), ("u", "m")]
-    del data["models"]["m"]
-    assert "tasks.t.models is missing, and every model is a judge" in holdfast("run", write_eval(tmp_path, data)).err
+
+
+def test_limits_28_a_single_model_may_judge_itself_in_code(holdfast, tmp_path):
+    """There is nobody else to ask: it is asked, with a warning, and resumed as it was."""
+    (tmp_path / "task.py").write_text(PYTHON.format(judges=["scripted/echo"], criterion="Polite."))
+    ended = holdfast("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", code=0)
+    assert "scripted/echo judges itself" in " ".join(ended.err.split())
+    assert models_asked(holdfast) == {"t": ["scripted/echo"]}
+    again = holdfast("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", "--or-resume", code=0)
+    assert "nothing was run" in again.out
 
 
 def test_resume_17_judges_of_a_scorer_that_is_left_out_stay_judges(holdfast, tmp_path):

@@ -10,9 +10,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from holdfast.errors import ConfigurationError
 from holdfast.spec.judged_scorers import judges_of
-from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.eval import EvalSpec
 
 NOBODY_UNDER_TEST = ".models is missing, and every model is a judge or one to escalate to; name those under test"
@@ -37,15 +35,11 @@ def open_tasks(spec: EvalSpec) -> Iterator[str]:
 
 
 def with_models(spec: EvalSpec, judges: Collection[str] = ()) -> EvalSpec:
-    """The eval in which every task names its models.
+    """The eval in which every task names its models; `judges` are those that the eval does not name.
 
-    Raises:
-        ConfigurationError: no model is left for a task that names none.
+    If these are all models that there are, they are asked all the same: somebody lets a model judge itself, and is
+    warned of that.
     """
-    if not (opened := list(open_tasks(spec))):
-        return spec
-    models = models_under_test(spec, judges)
-    if not models:
-        raise ConfigurationError(f"{key_path('tasks', opened[0])}{NOBODY_UNDER_TEST}.")
-    tasks = {name: msgspec.structs.replace(spec.tasks[name], models=models) for name in opened}
-    return msgspec.structs.replace(spec, tasks={**spec.tasks, **tasks})
+    models = models_under_test(spec, judges) or models_under_test(spec)
+    tasks = {name: msgspec.structs.replace(spec.tasks[name], models=models) for name in open_tasks(spec)}
+    return msgspec.structs.replace(spec, tasks={**spec.tasks, **tasks}) if tasks else spec

@@ -18,11 +18,7 @@ from holdfast.tasks.task import Task
 def with_models_under_test(
     offered: EvalSpec, saved: EvalSpec, session: SessionRecord, load_tasks: Callable[[], Iterable[Task]]
 ) -> EvalSpec:
-    """The offered eval in which every task names its models; `load_tasks` gives its tasks in Python.
-
-    Raises:
-        ConfigurationError: no model is left for a task that names none.
-    """
+    """The offered eval in which every task names its models; `load_tasks` gives its tasks in Python."""
     judges = {judge_of(slot) for entry in session.plan for slot in entry.scorers} | declared_judges(saved)
     models = set(models_under_test(offered, judges))
     # The code of tasks is loaded only if a judge that it names could be taken for a model under test.
