@@ -67,9 +67,11 @@ def test_limits_26_another_opponent_is_another_way_to_score(holdfast, tmp_path, 
     holdfast("rescore", "r", "--config", changed, code=0)
     assert sum("\nnew answer\n" in asked for asked in requests(holdfast)) == 4
     assert sum("\nold answer\n" in asked for asked in requests(holdfast)) == 4
-    shutil.rmtree(base)
-    ended = holdfast("rescore", "r", "--config", judged_eval(tmp_path, [PAIR], j=FIRST), code=0)
-    assert "Nothing to score" in ended.err
+    base.rename(tmp_path / "moved")
+    # The same answers from another place are the same opponent; so are those that the run has a copy of.
+    for run in ("moved", "base"):
+        eval_file = judged_eval(tmp_path, [pair(pairwise={"run": run})], j=FIRST)
+        assert "Nothing to score" in holdfast("rescore", "r", "--config", eval_file, code=0).err
     assert len(requests(holdfast)) == 8
 
 
