@@ -31,9 +31,10 @@ class OtherRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which answers a judge compares with."""
 
     run: str
-    """The directory of the run, relative to the eval file."""
+    """The directory of the run, relative to the eval file. Example: `runs/baseline`"""
+
     model: str | None = None
-    """The model that gave them; needed if the task of that run has several."""
+    """The model that gave the answers; needed if the task of that run has several. Example: `small`"""
 
 
 class OtherAnswers:
