@@ -109,6 +109,85 @@ def test_resume_18_changed_targets(world):
     assert values(world)["s3"] == 1.0 and len(versions(world)) == 2
 
 
+COUNTED = """
+from pathlib import Path
+
+def counted(answer, sample):
+    with Path(__file__).with_name("scored.txt").open("a") as stream:
+        stream.write(f"{sample.id}\\n")
+    return answer.text == sample.target
+"""
+
+
+def scored(world):
+    """The samples for which the scorer has been called since the last look."""
+    place = world.directory / "scored.txt"
+    found = sorted(place.read_text().split()) if place.exists() else []
+    place.unlink(missing_ok=True)
+    return found
+
+
+def test_resume_18_only_edited_targets_are_scored_again_and_those_edited_back_are_found(world):
+    """The other samples keep their scores in the new version; the first targets give the first version."""
+    (world.directory / "own.py").write_text(COUNTED)
+    world.task["scorers"] = ["own.py:counted"]
+    world.run()
+    assert scored(world) == ["s1", "s2", "s3", "s4"]
+    first, before = values(world, "counted"), world.rows[2]["answer"]
+    world.rows[2]["answer"] = "q3"
+    told = world("rescore", "r", "--config", world.write(), code=0)
+    assert "3 of 4 scores hold, since the targets have not changed there." in told.err
+    assert scored(world) == ["s3"]
+    second = values(world, "counted")
+    assert second == {**first, "s3": 1.0}
+    world.rows[2]["answer"] = before
+    told = world("rescore", "r", "--config", world.write(), code=0)
+    assert "Nothing to score" in told.err
+    assert scored(world) == [] and values(world, "counted") == first
+    world.rows[2]["answer"], world.rows[0]["answer"] = "q3", "other"
+    world("rescore", "r", "--config", world.write(), code=0)
+    assert scored(world) == ["s1"]
+    assert values(world, "counted") == {**second, "s1": 0.0}
+    check_sound(world)
+    # A scorer that has changed too judges everything.
+    (world.directory / "own.py").write_text(COUNTED.replace("return answer", "return not answer"))
+    world.rows[0]["answer"] = "q1"
+    world("rescore", "r", "--config", world.write(), code=0)
+    assert scored(world) == ["s1", "s2", "s3", "s4"]
+
+
+def test_resume_18_a_changed_template_of_targets_is_another_version_each_time(world):
+    """The rows are the same, and the targets made of them are not: no score holds, and none is found again wrongly."""
+    world.run()
+    first = values(world)
+    for template, expected in (("x{answer}", set()), ("{answer}!", set()), ("{answer}", {1.0})):
+        world.task["target"] = template
+        world("rescore", "r", "--config", world.write(), code=0)
+        assert {value for value in values(world).values() if value} == expected
+    assert values(world) == first
+    assert len(versions(world)) == 2
+    check_sound(world)
+
+
+def test_resume_18_judges_of_samples_whose_targets_are_the_same_are_not_asked(world, server):
+    """One edited target costs one call of each judge; killed and resumed, no more."""
+    server.behave(reply='{"explanation": "e", "grade": "C"}')
+    world.data = judged(server)
+    world.task["prompt"] = "{question}"
+    world.run()
+    assert asked(world) == {"a": 4, "b": 4}
+    paid = world.report()["by_model"]["a"]["usage"]["output_tokens"]
+    world.rows[2]["answer"] = "edited"
+    world("rescore", "r", "--config", world.write(), "--where", "judge=a", code=0)
+    assert asked(world) == {"a": 5, "b": 4}
+    world("resume", "r", code=0)
+    assert asked(world) == {"a": 5, "b": 5}
+    assert world.status()["state"] == "complete"
+    # What was taken over is not paid for a second time.
+    assert world.report()["by_model"]["a"]["usage"]["output_tokens"] == paid * 5 // 4
+    check_sound(world)
+
+
 def test_experiments_12_only_matching_scores(world):
     """With a prompt variant and a scorer named: just those are scored; the rest remains and is scored by resume."""
     world.task["prompt"] = {"plain": "{question}", "polite": "Please: {question}"}

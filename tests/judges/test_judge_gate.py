@@ -50,6 +50,67 @@ def test_limits_28_in_python_too(tmp_path, monkeypatch):
     assert [trial.scores for trial in run.trials()] == [{"model_graded": 1.0}]
 
 
+def models_asked(holdfast, run="r"):
+    """The models under test of each task, by the newest plan."""
+    models = {}
+    for entry in holdfast.records(run, "session")[-1]["plan"]:
+        models.setdefault(entry["task"], []).append(entry["model"])
+    return models
+
+
+def test_limits_28_judges_that_only_code_names_are_not_under_test(holdfast, tmp_path):
+    """In a new run, in a resume with the same file, with a judge more or less in the code, and in a fork."""
+    models = {"m": scripted("x"), "a": A, "b": B}
+    data = {"name": "n", "models": models, "tasks": {"t": {"use": "task.py:t"}}}
+    eval_file, code = write_eval(tmp_path, data), tmp_path / "task.py"
+    code.write_text(PYTHON.format(judges=["a", "b"], criterion="Polite."))
+    holdfast("run", eval_file, "--run-dir", "r", code=0)
+    assert asked(holdfast) == {"m": 1, "a": 1, "b": 1}
+    assert models_asked(holdfast) == {"t": ["m"]}
+    assert (
+        "complete, 1 of 1; nothing was run" in holdfast("run", eval_file, "--run-dir", "r", "--or-resume", code=0).out
+    )
+    data["models"]["c"] = C
+    code.write_text(PYTHON.format(judges=["a", "c"], criterion="Polite."))
+    ended = holdfast("resume", "r", "--config", write_eval(tmp_path, data), code=0)
+    assert "judge b → left out" in ended.err
+    assert asked(holdfast) == {"m": 1, "a": 1, "b": 1, "c": 1}
+    assert models_asked(holdfast) == {"t": ["m"]}
+    holdfast("fork", "r", "--config", eval_file, "--run-dir", "f", code=0)
+    assert models_asked(holdfast, "f") == {"t": ["b", "m"]}
+
+
+def test_limits_28_judges_of_code_and_of_the_file_together(holdfast, tmp_path):
+    """The judge of a Python task is no model under test of a declarative one."""
+    (tmp_path / "task.py").write_text(PYTHON.format(judges=["a"], criterion="Polite."))
+    data = json.loads(judged_eval(tmp_path, [panel("b")], a=A, b=B).read_text())
+    data["tasks"]["u"] = {"use": "task.py:t"}
+    plan = holdfast.json("run", write_eval(tmp_path, data), "--dry-run", code=0)["plan"]
+    assert [(entry["task"], entry["model"]) for entry in plan] == [("t", "m"), ("u", "m")]
+
+
+def test_limits_28_a_single_model_may_judge_itself_in_code(holdfast, tmp_path):
+    """There is nobody else to ask: it is asked, with a warning, and resumed as it was."""
+    (tmp_path / "task.py").write_text(PYTHON.format(judges=["scripted/echo"], criterion="Polite."))
+    ended = holdfast("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", code=0)
+    assert "scripted/echo judges itself" in " ".join(ended.err.split())
+    assert models_asked(holdfast) == {"t": ["scripted/echo"]}
+    again = holdfast("run", "task.py", "--model", "scripted/echo", "--run-dir", "r", "--or-resume", code=0)
+    assert "nothing was run" in again.out
+
+
+def test_resume_17_judges_of_a_scorer_that_is_left_out_stay_judges(holdfast, tmp_path):
+    """Without `models:`, an eval without its last `model_graded` asks its former judges nothing as models."""
+    holdfast("run", judged_eval(tmp_path, ["exact", panel("a", "b")], a=A, b=B), "--run-dir", "r", code=0)
+    was = asked(holdfast)
+    fewer = judged_eval(tmp_path, ["exact"], a=A, b=B)
+    ended = holdfast("resume", "r", "--config", fewer, code=0)
+    assert "tasks.t.scorers.quality" in ended.err and "Added" not in ended.err
+    assert asked(holdfast) == was
+    assert models_asked(holdfast) == {"t": ["m"]}
+    assert holdfast("diff", "r", fewer, code=0).out.count("tasks.t") == 1
+
+
 def test_an_unknown_judge_is_refused_with_the_nearest_name(holdfast, tmp_path):
     ended = holdfast("run", judged_eval(tmp_path, [panel("a", "bb")], a=A, b=B), code=2)
     assert "tasks.t.scorers[0].model_graded.models[1]" in ended.err
@@ -90,9 +151,44 @@ def test_resume_17_a_judge_that_is_left_out_stands(holdfast, tmp_path):
     holdfast("run", judged_eval(tmp_path, [panel("a", "b")], a=A, b=B), "--run-dir", "r", code=0)
     before = holdfast.json("report", "r")
     fewer = judged_eval(tmp_path, [panel("a")], a=A, b=B, task={"models": ["m"]})
-    assert "judge b → left out; existing results are kept" in holdfast("resume", "r", "--config", fewer, code=0).err
+    said = holdfast("resume", "r", "--config", fewer, code=0).err
+    assert "judge b → left out; it stays in the run and scores new trials too" in said
     after = holdfast.json("report", "r")
     assert {**before, "lineage": 0, "timing": 0} == {**after, "lineage": 0, "timing": 0}
+
+
+def test_resume_17_what_is_left_out_scores_new_trials_as_the_sentence_says(holdfast, tmp_path):
+    """A run has one set of scorers for all of its trials: a scorer and a judge that are left out judge those too."""
+    holdfast("run", judged_eval(tmp_path, ["exact", "includes", panel("a", "b")], a=A, b=B), "--run-dir", "r", code=0)
+    fewer = judged_eval(tmp_path, ["exact", panel("a")], count=3, a=A, b=B)
+    said = holdfast("resume", "r", "--config", fewer, code=0).err
+    assert "tasks.t.scorers.includes: given → left out; it stays in the run and scores new trials too" in said
+    assert "tasks.t.scorers.quality: judge b → left out; it stays in the run and scores new trials too" in said
+    assert asked(holdfast) == {"m": 3, "a": 3, "b": 3}
+    (row,) = [row for row in holdfast.json("show", "r")["trials"] if row["sample"] == "s3"]
+    assert set(row["scores"]) == {"exact", "includes", "quality", "quality/a", "quality/b"}
+
+
+@pytest.mark.parametrize(
+    ("given", "spelled"),
+    [
+        ({"model": "a"}, {"models": ["a"]}),
+        ({"model": "a"}, {"model": "a", "choices": {"C": 1, "I": 0}, "partial": False}),
+        ({"models": ["a", "b"]}, {"models": ["b", "a"], "combine": "majority"}),
+        ({"models": ["a", "b"], "criterion": "Polite."}, {"model": "b", "criterion": "Polite."}),
+    ],
+)
+def test_resume_68_a_renamed_panel_is_recognised_in_any_spelling(holdfast, tmp_path, given, spelled):
+    """Its judges would be asked again for what they have judged: it is refused, and nobody is asked."""
+    under_test = {"models": ["m"]}
+    first = [{"model_graded": {"name": "old", **given}}]
+    holdfast("run", judged_eval(tmp_path, first, a=A, b=B, task=under_test), "--run-dir", "r", code=0)
+    renamed = judged_eval(tmp_path, [{"model_graded": {"name": "new", **spelled}}], a=A, b=B, task=under_test)
+    said = holdfast("resume", "r", "--config", renamed, code=3).err
+    assert "tasks.t.scorers.old (scoring): old → new" in said
+    assert "the same scorer under another name" in said
+    other = {"model_graded": {"name": "new", **spelled, "criterion": "Short."}}
+    holdfast("resume", "r", "--config", judged_eval(tmp_path, [other], a=A, b=B, task=under_test), code=0)
 
 
 PYTHON = """

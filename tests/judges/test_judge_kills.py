@@ -115,6 +115,24 @@ def test_limits_23_killed_with_all_judges_in_flight_asks_the_solver_nothing(hold
     assert server.by_model() == {"under-test": [1], **{f"judge-{name}": [2] for name in NAMES}}
 
 
+def test_limits_22_a_key_that_a_judge_repeats_is_redacted(holdfast, server, tmp_path):
+    """Neither its reply nor the explanation of its score holds the key, in any byte of the run."""
+    key = "sk-judge-0123456789abcdef"
+    server.behave(reply=json.dumps(graded("C", f"my key is {key}")))
+    write_dataset(tmp_path, 1)
+    judge = {"provider": "openai", "base_url": server.base_url, "model": "j", "api_key_env": "JUDGE_KEY"}
+    data = {
+        "models": {"m": {"provider": "scripted", "model": "echo"}, "j": judge},
+        "datasets": {"rows": {"path": "rows.jsonl"}},
+        "tasks": {"t": {"dataset": "rows", "prompt": "{question}", "scorers": [{"model_graded": {"model": "j"}}]}},
+    }
+    holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", code=0, JUDGE_KEY=key)
+    (score,) = holdfast.records("r", "score")
+    assert score["value"] == 1.0 and "my key is" in score["explanation"]
+    assert key not in holdfast("cat", "r", code=0).out
+    assert not [path for path in (tmp_path / "r").rglob("*") if path.is_file() and key.encode() in path.read_bytes()]
+
+
 def test_experiments_9_only_the_judge_with_429_is_asked_again(holdfast, server, tmp_path):
     """The others are asked once, and their scores are on record before it has answered."""
     refusing = {"refuse_status": 429, "refuse_times": 2, "refuse_models": ["judge-b"]}

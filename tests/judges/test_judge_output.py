@@ -55,6 +55,13 @@ def test_show_prints_every_grade_and_what_the_panel_comes_to(judged):
     assert "score model_graded = 1 (C): It is fine." in text
 
 
+def test_show_counts_the_calls_of_judges_too(judged):
+    """Beside those of the solver, by judge; the invalid one was asked twice."""
+    text = judged("show", "r", "s1#1", code=0).out
+    assert "(attempt 1), 1 call of the solver, 0 replayed" in text
+    assert "── judges: 5 calls (a 2, b 1, c 2)" in text
+
+
 @pytest.mark.parametrize(
     ("where", "count"),
     [

@@ -8,7 +8,8 @@ import json
 import pytest
 
 from engine.rig import Actor, Rig, said
-from holdfast import Reply, Sample, Task, Usage, generate, model_graded
+from holdfast import Reply, Run, Sample, Task, Usage, generate, model_graded
+from holdfast.cli.ui.trials.transcript import print_transcript
 from holdfast.models.content import ToolCall
 from holdfast.models.errors import Blocked, RateLimited, Unavailable
 from holdfast.run.core.records import ScoreRecord, StepRecord
@@ -66,6 +67,42 @@ def test_limits_22_a_verdict_is_a_durable_call_with_usage_and_cost(tmp_path):
     assert rig.actors["j"].calls == 1
 
 
+@pytest.mark.parametrize(("limit", "most", "seconds"), [({}, 2, 0.5), ({"concurrency_limit": 1}, 1, 1.0)])
+def test_limits_22_the_limits_of_a_model_hold_for_it_as_a_judge(tmp_path, limit, most, seconds):
+    """Two scorers ask one judge: side by side, or one after the other if its entry says so."""
+    active = {"now": 0, "most": 0}
+
+    async def slow(request, _):
+        active["now"] += 1
+        active["most"] = max(active.values())
+        await asyncio.sleep(0.5)
+        active["now"] -= 1
+        return said(verdict())
+
+    rig = rig_of(tmp_path, [model_graded(model="j", name=name) for name in "xy"], {"j": Actor(slow)})
+    rig.models["j"] = limit
+    session = rig.session()
+    assert active["most"] == most
+    assert seconds <= session.seconds < seconds + 0.1
+
+
+def test_limits_27_a_judge_with_an_error_of_its_own_fails_its_slot(tmp_path):
+    """After its retries: the others are filled, the trial has failed in that slot, and a resume asks nobody."""
+    judges = {"a": judge(verdict()), "b": judge(ValueError("broken")), "c": judge(verdict("I"))}
+    rig = rig_of(tmp_path, model_graded(models=["a", "b", "c"]), judges, max_retries=1)
+    assert rig.session().ended.exit_code == 1
+    assert {name: record.value for name, record in scores(rig).items() if record.error is None} == {
+        "model_graded/a": 1.0,
+        "model_graded/c": 0.0,
+    }
+    assert {name: rig.actors[name].calls for name in "mabc"} == {"m": 1, "a": 1, "b": 2, "c": 1}
+    with Run.open(tmp_path / "run") as run:
+        (trial,) = run.trials()
+    assert (trial.state.value, trial.reason) == ("failed", "score: model_graded/b")
+    rig.session()
+    assert {name: rig.actors[name].calls for name in "mabc"} == {"m": 1, "a": 1, "b": 2, "c": 1}
+
+
 def test_limits_22_the_judge_sees_the_prompt_and_the_schema_of_its_verdict(tmp_path):
     """With a prompt of the task, the question is what was asked, and not the input behind it."""
     rig = rig_of(tmp_path, model_graded(model="j"), {"j": judge(verdict())})
@@ -104,9 +141,10 @@ def test_limits_24_experiments_13_one_repair_request_with_what_was_wrong(tmp_pat
         ),
         (Reply("\0" * 50, "stop", Usage(1, 1)), "it is not valid JSON", "\0" * 50),
         (Reply("x" * 50_000_000, "stop", Usage(1, 1)), "more than 100,000 characters", "x" * 10_000),
-        (Reply("No.", "stop", Usage(1, 1), refusal="I will not."), "it is not valid JSON", "No."),
+        (Reply("No.", "stop", Usage(1, 1), refusal="I will not."), "the judge refuses: I will not.", "No."),
+        (Reply(verdict(), "stop", Usage(1, 1), refusal="I will not."), "the judge refuses", verdict()),
     ],
-    ids=["prose", "grade", "empty", "cut", "half", "tools", "null bytes", "huge", "refusal"],
+    ids=["prose", "grade", "empty", "cut", "half", "tools", "null bytes", "huge", "refusal", "refusal with a verdict"],
 )
 def test_limits_24_experiments_13_what_stays_invalid_is_unscored_with_its_text(tmp_path, reply, why, kept):
     """Two calls, a valid trial, no score, and the reason; nothing is guessed, and it is not asked again."""
@@ -122,6 +160,20 @@ def test_limits_24_experiments_13_what_stays_invalid_is_unscored_with_its_text(t
     assert rig.actors["j"].calls == 2
     panel = rig.report().tasks["t"]["m"].panels["model_graded"]
     assert (panel.unscored, panel.judges_unscored) == (1, {"j": {"invalid verdict": 1}})
+
+
+def test_show_of_a_huge_verdict_prints_its_beginning(tmp_path, capsys):
+    """All of it is on record, and `--json` has it: a terminal gets as much as a person may want to read."""
+    judges = {"j": judge("x" * 9_000_000), "k": judge(verdict())}
+    rig = rig_of(tmp_path, model_graded(models=["j", "k"]), judges)
+    rig.session()
+    with Run.open(tmp_path / "run") as run:
+        print_transcript(run.transcript(next(iter(run.trials())).trial))
+    text = capsys.readouterr().out
+    assert len(text) < 100_000
+    assert text.count("bytes, as it is stored") == 2
+    assert text.count("bytes more; --json has all of them") == 2
+    assert "── judges: 1 call (k 1); 2 large steps not counted" in text
 
 
 def test_a_verdict_that_is_whole_counts_although_the_reply_was_cut_off(tmp_path):

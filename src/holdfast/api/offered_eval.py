@@ -57,12 +57,12 @@ class EvalOffer:
 
     def _is_idle(self, base: EvalSpec, saved: EvalSpec, path: Any, value: Any) -> bool:
         """Whether one of the changes by itself leaves the eval as it is."""
-        unchanged = saved if self._file is None else resolve(base, self._source)
+        unchanged = saved if self._file is None else resolve(base, self._source, leaves_models_open=True)
         return self._with(base, {path: value}) == unchanged
 
     def _with(self, spec: EvalSpec, changes: Mapping[Any, Any]) -> EvalSpec:
         try:
-            return resolve(override(spec, changes, self._source), self._source)
+            return resolve(override(spec, changes, self._source), self._source, leaves_models_open=True)
         except ConfigurationError as error:
             raise UsageError(error.message, hint=error.hint) from None
 
@@ -97,4 +97,4 @@ def edited_eval(eval_file: Path) -> EvalSpec:
             f"{eval_file} is a Python file, and not an eval file.",
             hint="A run takes the code of its tasks as it is now; settings are changed with --set.",
         )
-    return resolve(load_eval(eval_file), str(eval_file))
+    return resolve(load_eval(eval_file), str(eval_file), leaves_models_open=True)

@@ -18,6 +18,7 @@ from holdfast.sampling.requirements.registry import BUILT_IN as REQUIREMENTS
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.sampling import EXTRA_FIELDS, LEAST_ESCALATING_TURNS, REQUIRED_FIELDS, SELECTIONS
 from holdfast.spec.schema.task import DECLARATIVE_FIELDS
+from holdfast.tasks.judges.other_run import OtherRun
 from holdfast.tasks.judges.rubric import Criterion
 from holdfast.tasks.scorers.registry import BUILT_IN as SCORERS
 
@@ -35,7 +36,7 @@ def eval_schema() -> JsonSchema:
     top = blocks.reference(EvalSpec)
     definitions = blocks.definitions
     definitions |= argument_definitions(
-        [*SCORERS.values(), Criterion, *REQUIREMENTS.values(), *set(OPTIONS.values()), *SCRIPT_PARTS.values()]
+        [*SCORERS.values(), Criterion, OtherRun, *REQUIREMENTS.values(), *set(OPTIONS.values()), *SCRIPT_PARTS.values()]
     )
     definitions |= {"Scorer": scorer_schema(), "Requirement": requirement_schema()}
     _add_eval_rules(definitions["EvalSpec"])

@@ -19,7 +19,8 @@ from holdfast.spec.derived_models import derive_models
 from holdfast.spec.judged_scorers import unknown_judges
 from holdfast.spec.loading.error_messages import URL_DATASET, describe_value, item_path, key_path, refuse
 from holdfast.spec.loading.load import typed_eval
-from holdfast.spec.resolved_sampling import models_under_test, resolve_sampling, sampling_problems, short_form
+from holdfast.spec.models_under_test import NOBODY_UNDER_TEST, models_under_test, with_models
+from holdfast.spec.resolved_sampling import resolve_sampling, sampling_problems, short_form
 from holdfast.spec.schema.dataset import DatasetSpec
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.model import LOCAL, ModelSpec
@@ -31,19 +32,24 @@ _ASKED_BY_PROMPT = ("few_shot", "few_shot_template", "sampling")
 """Keys that only the built-in solver has a use for, which asks with the prompt."""
 
 
-def resolve(spec: EvalSpec, source: str = "the eval") -> EvalSpec:
-    """The eval in full; a ConfigurationError when names do not meet or tasks make no sense."""
+def resolve(spec: EvalSpec, source: str = "the eval", *, leaves_models_open: bool = False) -> EvalSpec:
+    """The eval in full; a ConfigurationError when names do not meet or tasks make no sense.
+
+    A task that names no models asks every model that is nobody's judge. With `leaves_models_open` it names none here
+    either: further judges may be known from code, or from the run that the eval is offered to (`with_models`).
+    """
     # An eval built in Python has not met the checks of loading yet.
     spec = typed_eval(plain_data(spec), source)
     models = derive_models(spec.models, source)
     refuse(source, list(_problems(spec)))
-    return msgspec.structs.replace(
+    resolved = msgspec.structs.replace(
         spec,
         deterministic=spec.deterministic or None,
         models={name: _model(model, spec) for name, model in models.items()},
         datasets={name: _dataset(dataset, spec) for name, dataset in spec.datasets.items()},
         tasks={name: _task(task, spec) for name, task in spec.tasks.items()},
     )
+    return resolved if leaves_models_open else with_models(resolved)
 
 
 def _model(model: ModelSpec, spec: EvalSpec) -> ModelSpec:
@@ -61,7 +67,7 @@ def _dataset(dataset: DatasetSpec, spec: EvalSpec) -> DatasetSpec:
 def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
     return msgspec.structs.replace(
         task,
-        models=models_under_test(spec) if task.models is None else sorted(task.models),
+        models=None if task.models is None else sorted(task.models),
         prompt=task.prompt or None,
         epochs=1 if task.epochs is None and task.use is None else task.epochs,
         sample_ids=sorted(set(task.sample_ids)) if task.sample_ids else None,
@@ -155,7 +161,7 @@ def _model_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]
     names = task.models
     if names is None:
         if spec.models and not models_under_test(spec):
-            yield f"{place}.models is missing, and every model is a judge or one to escalate to; name those under test"
+            yield f"{place}{NOBODY_UNDER_TEST}"
         return
     if not names:
         yield f"{place}.models is an empty list; name a model, or leave the key out to ask every model"

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import describe_value, item_path
+from holdfast.spec.models_under_test import models_under_test
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.sampling import (
     EXTRA_FIELDS,
@@ -59,13 +59,6 @@ def short_form(given: NamedCheck) -> NamedCheck:
         ((name, arguments),) = given.items()
         return name if arguments is None or arguments == {} else {name: arguments}
     return given
-
-
-def models_under_test(spec: EvalSpec) -> list[str]:
-    """The models that a task asks which names none: those that no task asks only to judge or to take over."""
-    others = {model for task in spec.tasks.values() if task.sampling for _, model in task.sampling.other_models()}
-    judges = {judge for task in spec.tasks.values() for scorer in task.scorers for judge in judges_of(scorer)}
-    return sorted(name for name in spec.models if name not in others | judges)
 
 
 def sampling_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:

@@ -176,6 +176,18 @@ class ScoreScope(Protocol):
     def question(self) -> str:
         """What the model under test was asked: the prompt of the task or, with a solver of one's own, the input."""
 
+    @property
+    def sample_key(self) -> str:
+        """The id of the sample or, where it has none, the digest that stands for it."""
+
+    @property
+    def epoch(self) -> int:
+        """Which repetition of the sample is scored, from 1."""
+
+    @property
+    def axes(self) -> Mapping[str, str]:
+        """The value on each axis of the task's grid."""
+
     async def generate(
         self, prompt: Prompt, *, model: str = "", response_schema: ResponseSchema = None, **generation: Any
     ) -> Reply:

@@ -18,7 +18,6 @@ from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.override import override
 from holdfast.spec.schema.runner import RunnerSpec
 from holdfast.suggestions import nearest_name
-from holdfast.tasks.judges.panels import judging_models
 from holdfast.tasks.task import Task, TaskFactory
 
 SOURCE = "evaluate()"
@@ -76,7 +75,7 @@ class EvaluationArguments:
         spec = typed_eval(self._plain_eval(tasks), SOURCE)
         if self.changes is not None:
             spec = override(spec, checked_changes(self.changes), SOURCE)
-        return resolve(spec, SOURCE)
+        return resolve(spec, SOURCE, leaves_models_open=True)
 
     def _plain_eval(self, tasks: Mapping[str, Task]) -> dict[str, Any]:
         """The same as the content of an eval file."""
@@ -85,9 +84,6 @@ class EvaluationArguments:
         chosen: dict[str, Any] = {key: size for key, size in sizes.items() if size is not None}
         entries = {name: {"use": task.use or IN_MEMORY + name, "args": task.args} for name, task in tasks.items()}
         models = dict(given) if isinstance(given, Mapping) else {model: model for model in given}
-        judges = {judge for task in tasks.values() for judge in judging_models(task.scorers)}
-        if under_test := [model for model in models if model not in judges]:
-            chosen |= {"models": under_test} if len(under_test) < len(models) else {}
         return {
             "name": self.name or "-".join(tasks)[:100],
             "directory": str(Path.cwd()),

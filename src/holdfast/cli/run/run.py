@@ -117,7 +117,7 @@ def _eval_from_options(
 def _resolved(spec: EvalSpec, changes: Mapping[str | tuple[str, ...], Any], eval_file: str) -> EvalSpec:
     """The eval with its changes; an error is blamed on the file only if the file alone has it."""
     try:
-        return resolve(override(spec, changes), COMMAND_LINE)
+        return resolve(override(spec, changes), COMMAND_LINE, leaves_models_open=True)
     except ConfigurationError:
         resolve(spec, eval_file)
         raise

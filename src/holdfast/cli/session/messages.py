@@ -33,6 +33,7 @@ from holdfast.run.core.display_text import change_text, nearby, shell_word
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
+from holdfast.spec import Drift
 from holdfast.spec.compare import Difference
 from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.terminal.text import fitted, printable, quantity
@@ -99,6 +100,9 @@ def _print_slots(selection: TrialSelection) -> None:
         return
     parts = ", ".join(f"{base_name(name)} {len(keys)}" for name, keys in slots.items())
     say(f"Scoring {quantity(answers, 'answer')} ({parts}); the model under test is not called.")
+    if held := selection.scores_that_hold:
+        verb = "holds" if held == 1 else "hold"
+        say(f"{held} of {sum(map(len, slots.values()))} scores {verb}, since the targets have not changed there.")
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
@@ -177,9 +181,15 @@ def _print_code_notes(notes: Sequence[str]) -> None:
 def _print_kept(kept: list[Difference], note: str) -> None:
     """Says where the offered eval has less than the run, which keeps it, and what was found about its config.yaml."""
     for item in kept:
-        say(f"  {item.path}: {change_text(item.old, item.new)}; existing results are kept")
+        say(f"  {item.path}: {change_text(item.old, item.new)}; {_kept_effect(item)}")
     if note:
         say(f"note: {note}")
+
+
+def _kept_effect(item: Difference) -> str:
+    """What keeping it means: a scorer, or a judge of one, belongs to every trial of its task."""
+    is_scorer = item.drift is Drift.ADDITIVE and ".scorers." in item.path
+    return "it stays in the run and scores new trials too" if is_scorer else "existing results are kept"
 
 
 class EndMessage:

@@ -5,6 +5,7 @@ It is read from a record, which an earlier or a later version may have written: 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -61,3 +62,14 @@ def first_characters(text: object) -> str:
     return (
         f"{whole[:_SHOWN_CHARACTERS]}… and {len(whole) - _SHOWN_CHARACTERS:,} characters more; --json has all of them"
     )
+
+
+def first_of_pieces(pieces: Iterator[str], size: int) -> str:
+    """The beginning of a text of `size` bytes that is never held as a whole."""
+    found = ""
+    while len(found) <= _SHOWN_CHARACTERS:
+        if (piece := next(pieces, None)) is None:
+            return found
+        found += piece
+    left = size - len(found[:_SHOWN_CHARACTERS].encode())
+    return f"{found[:_SHOWN_CHARACTERS]}… and about {max(left, 1):,} bytes more; --json has all of them"

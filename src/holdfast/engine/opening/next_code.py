@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from holdfast.engine.opening.earlier_targets import EarlierTargets, targets_of
 from holdfast.engine.opening.resume_plan import ResumePlan
 from holdfast.engine.planning.earlier_runs import new_salt
 from holdfast.engine.planning.prepared_eval import PreparedEval
-from holdfast.engine.planning.versioned_slots import changed_targets
+from holdfast.engine.planning.versioned_slots import has_changed_targets
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SessionRecord, TaskCode
 from holdfast.run.drift.code_changes import with_unsteady
@@ -26,7 +27,10 @@ def next_code(reader: RunReader, plan: ResumePlan, prepared: PreparedEval) -> di
         before = saved.get(planned.name)
         code = code_of(planned.task, salt, before.tree if before is not None else None)
         if before is not None:
-            targets = changed_targets(planned, plan.decision) or before.targets
+            targets = before.targets
+            if has_changed_targets(planned, plan.decision):
+                earlier = EarlierTargets(reader.layout, reader.sessions, planned.name)
+                targets = earlier.value_of(targets_of(planned, code))
             code = msgspec.structs.replace(code, targets=targets)
         if before is not None and before.tree is not None and code.tree is not None:
             tree = with_unsteady(code.tree, before.tree, plan.unsteady.get(planned.name, {}))

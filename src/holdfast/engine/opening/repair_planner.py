@@ -16,7 +16,7 @@ from holdfast.engine.opening.new_run import input_files, planned_contents
 from holdfast.engine.opening.planned_grid import PlannedGrid, grid_of_run, wrong_key
 from holdfast.engine.opening.resume_plan import same_values
 from holdfast.engine.planning.earlier_runs import with_present_names
-from holdfast.engine.planning.inputs import FreshInputs, input_name
+from holdfast.engine.planning.inputs import FreshInputs, WriteRows, input_name
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
@@ -49,6 +49,11 @@ class MatchedInputs:
 
     def code_copy(self, task: str, name: str) -> None:
         """Without a record of the inputs, no copy is known to be that of a file."""
+
+    def other_rows(self, name: str, task: str, write: WriteRows) -> Rows:
+        rows = self._fresh.other_rows(name, task, write)
+        self.files[name] = self._fresh.files[name]
+        return rows
 
     def rows(self, name: str, task: Task) -> Rows:
         if name not in self._rows:

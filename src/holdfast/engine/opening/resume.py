@@ -14,6 +14,7 @@ from pathlib import Path
 from holdfast.digests import file_digest
 from holdfast.engine.opening.comparing.growth import Growth, measure_growth
 from holdfast.engine.opening.comparing.offer import Offer
+from holdfast.engine.opening.earlier_targets import find_scores_that_hold
 from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.opening.new_run import StartedSession, mark_of_plan, plan_entries, planned_contents, raw_digests
 from holdfast.engine.opening.next_code import next_code, with_trees
@@ -114,7 +115,9 @@ class _Resumption:
         self._plan = plan
         prepared = self._prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
         code = next_code(reader, plan, prepared)
-        name_slots(prepared, reader.sessions, with_trees(code, reader.sessions), plan.weights, plan.decision)
+        whole = with_trees(code, reader.sessions)
+        name_slots(prepared, reader.sessions, whole, plan.weights, plan.decision)
+        find_scores_that_hold(prepared, reader, whole, plan.weights)
         self._selection = select_trials(self._request, reader, prepared, plan_entries(prepared))
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)

@@ -20,6 +20,7 @@ import msgspec
 from holdfast.digests import file_digest
 from holdfast.engine.opening.comparing.explicit_defaults import same_formats, spelled_as_saved
 from holdfast.engine.opening.comparing.offer import Offer
+from holdfast.engine.opening.comparing.offered_models import with_models_under_test
 from holdfast.engine.opening.comparing.renamed_members import MemberComparison
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
@@ -99,7 +100,7 @@ class ResumeComparison:
         self._code = recorded_code(reader.sessions)
         self._unsteady: UnsteadyNames = {}
         self._rescoring = offer is not None and offer.rescoring
-        self._offered = self._saved if offer is None else self._respelled(offer.spec)
+        self._offered = self._saved if offer is None else self._respelled(self._with_models(offer.spec))
         self._used_models = _models_used(self._saved, reader)
         self._weights: dict[str, str] = {}
 
@@ -143,7 +144,13 @@ class ResumeComparison:
 
     def _renamed_members(self) -> list[Difference]:
         """The members that come under another name, and the kinds of which nothing is left."""
-        members = MemberComparison(self._saved, self._offered, self._used_models, self._shares_samples)
+        members = MemberComparison(
+            self._saved,
+            self._offered,
+            self._used_models,
+            self._shares_samples,
+            lambda task: code_files(task, self._offered, self._inputs),
+        )
         return members.differences(self._code, lambda new, old: comparable_code(self._added_task(new), self._code[old]))
 
     def _added_task(self, name: str) -> Task:
@@ -203,6 +210,16 @@ class ResumeComparison:
         from holdfast.engine.opening.second_load import unsteady_values  # noqa: PLC0415 - most tasks have no code
 
         return unsteady_values(self._reader, self._code, offered, spec, self._given)
+
+    def _with_models(self, spec: EvalSpec) -> EvalSpec:
+        return with_models_under_test(spec, self._saved, self._session, lambda: self._tasks_in_code(spec))
+
+    def _tasks_in_code(self, spec: EvalSpec) -> Iterator[Task]:
+        """The tasks in Python of an eval; one that cannot be loaded is named once everything is compared."""
+        for name, entry in spec.tasks.items():
+            with contextlib.suppress(UsageError):
+                if entry.use:
+                    yield task_of_entry(name, entry, spec, self._inputs, self._given.get(name))
 
     def _respelled(self, spec: EvalSpec) -> EvalSpec:
         """The offered eval in the spelling of the saved one."""

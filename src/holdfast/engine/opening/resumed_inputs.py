@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from holdfast.engine.planning.inputs import FreshInputs, SavedInputs
+from holdfast.engine.planning.inputs import FreshInputs, Inputs, SavedInputs, WriteRows
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
 from holdfast.run.drift.gate import SampleDigests, Samples
@@ -32,6 +32,11 @@ class ResumedInputs:
 
     def rows(self, name: str, task: Task) -> Rows:
         return self.fresh.rows(name, task) if self.is_new(name) else self.saved.rows(name, task)
+
+    def other_rows(self, name: str, task: str, write: WriteRows) -> Rows:
+        # What was compared with stays what it was, whatever has become of where it came from.
+        source: Inputs = self.saved if self.saved.has(name) else self.fresh
+        return source.other_rows(name, task, write)
 
     def is_new(self, name: str) -> bool:
         return name in self._grown or not self.saved.has(name)

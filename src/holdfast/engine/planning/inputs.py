@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from holdfast.digests import canonical_json, packed_digest
 from holdfast.errors import RunDamaged, UsageError
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
 
+WriteRows = Callable[[BinaryIO], None]
+
+
 class Inputs(Protocol):
     """Where the rows of a dataset come from."""
 
@@ -38,6 +41,9 @@ class Inputs(Protocol):
 
     def code_copy(self, task: str, name: str) -> Path | None:
         """The copy of a file behind a task, for one that no longer exists; None if absent."""
+
+    def other_rows(self, name: str, task: str, write: WriteRows) -> Rows:
+        """The rows of an input that is no dataset, from its copy; `write` writes them where there is none yet."""
 
 
 def raw_digest(path: Path) -> str:
@@ -76,6 +82,15 @@ class FreshInputs:
             self.files[name] = path
             source = Path(task.dataset.path).name if isinstance(task.dataset, DatasetSpec) else task.name
             self._rows[name] = Rows.open(path, source=source, cache=self._cache)
+        return self._rows[name]
+
+    def other_rows(self, name: str, task: str, write: WriteRows) -> Rows:
+        if name not in self._rows:
+            path = self._place() / f"{len(self.files)}.jsonl"
+            with path.open("wb") as stream:
+                write(stream)
+            self.files[name] = path
+            self._rows[name] = Rows.open(path, source=task)
         return self._rows[name]
 
     def _place(self) -> Path:
@@ -172,6 +187,9 @@ class SavedInputs:
             if (rows := self.instead(name, task)) is None:
                 raise
             return rows
+
+    def other_rows(self, name: str, task: str, write: WriteRows) -> Rows:  # noqa: ARG002 - the copy is all there is
+        return self.copied_rows(name, task)
 
     def copied_rows(self, name: str, task: str) -> Rows:
         """As `rows`, where no more than the name of the task is known.

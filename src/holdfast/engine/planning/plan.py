@@ -4,10 +4,10 @@ A trial is one (task, axis values, model, sample, epoch). Trials are made one at
 plan of a million trials takes no more memory than its datasets do.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from hashlib import blake2b
 from itertools import product
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, Protocol, TypedDict
 
 import msgspec
 
@@ -21,6 +21,13 @@ _CACHED_FROM = 2000
 """The keys of fewer trials are computed again as quickly."""
 _REVISION = 1
 """Raised whenever trials get other keys than before."""
+
+
+class ScoresThatHold(Protocol):
+    """Finds scores of an earlier version of a scorer that a trial need not be given again."""
+
+    def slot_for(self, slot: str, position: int, filled: Container[str]) -> str | None:
+        """The slot, among those filled, whose score holds for the sample at a position; None if there is none."""
 
 
 class PlannedTask(NamedTuple):
@@ -40,6 +47,8 @@ class PlannedTask(NamedTuple):
     """Whether the task is stopped if its first trials all fail with the same error."""
     versions: Mapping[str, str] = {}
     """By scorer, the slots that have another name than the scorer: those of a version that came later."""
+    scores_that_hold: ScoresThatHold | None = None
+    """Given where targets were edited: samples that have the same ones keep their scores."""
 
     def slot_of(self, scorer: str) -> str:
         """The name of a scorer's slot."""

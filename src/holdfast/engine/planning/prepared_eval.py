@@ -5,21 +5,27 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from holdfast.engine.planning.inputs import Inputs, input_name
 from holdfast.engine.planning.plan import PlannedTask, axis_values
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import digest_of_weights, open_provider
 from holdfast.models.provider import Provider
+from holdfast.run.core.display_text import list_text, short_sample
 from holdfast.run.core.slots.slot_names import scorer_of
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.loading.error_messages import key_path, naming_key
+from holdfast.spec.models_under_test import with_models
 from holdfast.suggestions import did_you_mean, listing
+from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import adapt_task, build_task
 from holdfast.tasks.judges.panels import judge_slots, judging_models
 from holdfast.tasks.solver import Generate
@@ -118,18 +124,35 @@ def digests_of_weights(models: Mapping[str, ModelSpec], *, again: bool = False) 
 def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None) -> PreparedEval:
     """Builds every task of a resolved eval and plans its trials; `given` are tasks that already exist in this process.
 
+    A task that leaves its models open asks those that no task has as a judge.
+
     Raises:
         ConfigurationError: a task or a dataset is wrong.
     """
+    made: dict[str, Task] = {}
+    for name, entry in spec.tasks.items():
+        with _naming_task(name, entry):
+            made[name] = task_of_entry(name, entry, spec, inputs, (given or {}).get(name))
+    spec = with_models(spec, judges_in_code(made.values()))
     prepared = PreparedEval(spec, [], inputs)
     for name, entry in spec.tasks.items():
-        # An entry that only uses a task in Python has nothing that could be wrong in the eval file.
-        with contextlib.nullcontext() if entry.use else naming_key(key_path("tasks", name)):
-            planned, watch = _plan_task(name, entry, spec, inputs, (given or {}).get(name))
+        with _naming_task(name, entry):
+            planned, watch = _plan_task(made[name], entry, spec, inputs)
         prepared.tasks.append(planned)
+        prepared.warnings += _missing_answers(planned)
         if watch is not None:
             prepared.warnings += _early_warnings().task_warnings(planned, watch)
     return prepared
+
+
+def _naming_task(name: str, entry: TaskSpec) -> AbstractContextManager[None]:
+    """An entry that only uses a task in Python has nothing that could be wrong in the eval file."""
+    return contextlib.nullcontext() if entry.use else naming_key(key_path("tasks", name))
+
+
+def judges_in_code(tasks: Iterable[Task]) -> set[str]:
+    """The models that tasks ask beside those under test, as far as that is known before."""
+    return {model for task in tasks for model in (*judging_models(task.scorers), *other_models(task))}
 
 
 def _early_warnings() -> ModuleType:
@@ -139,11 +162,9 @@ def _early_warnings() -> ModuleType:
     return early_warnings
 
 
-def _plan_task(
-    name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, given: Task | None
-) -> tuple[PlannedTask, SampleWatch | None]:
+def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> tuple[PlannedTask, SampleWatch | None]:
     """The task with its samples, and what was noticed when they were checked, if they are new."""
-    task = task_of_entry(name, entry, spec, inputs, given)
+    name = task.name
     _check_other_models(task, spec)
     dataset = task.bind(inputs.rows(input_name(name, entry), task), entry.limit)
     if entry.sample_ids:
@@ -196,9 +217,52 @@ def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, gi
     Raises:
         ConfigurationError: it cannot be built.
     """
-    task = unsampled_task(name, entry, spec, inputs, given)
+    task = _with_other_answers(unsampled_task(name, entry, spec, inputs, given), spec, inputs)
     code = code_files(name, spec, inputs)
     return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
+
+
+def _with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
+    """The task with the answers of other runs that its judges compare with."""
+    if not any(isinstance(slot.of.pairwise, msgspec.Struct) for slot in judge_slots(task.scorers)):
+        return task
+    # Few tasks have such a judge.
+    from holdfast.tasks.judges.other_run import (  # noqa: PLC0415
+        OtherRun,
+        answers_input,
+        with_other_answers,
+        write_answers,
+    )
+
+    def open_rows(scorer: str, other: OtherRun) -> Rows:
+        write = functools.partial(write_answers, Path(spec.locate(other.run)), other, task.name)
+        return inputs.other_rows(answers_input(task.name, scorer, other), task.name, write)
+
+    return dataclasses.replace(task, scorers=with_other_answers(task.scorers, open_rows) or task.scorers)
+
+
+def _missing_answers(planned: PlannedTask) -> Iterator[str]:
+    """A warning for every scorer that compares with a run which has not answered every sample.
+
+    Raises:
+        ConfigurationError: it has answered none of them.
+    """
+    if not any(slot.other is not None for slot in judge_slots(planned.task.scorers)):
+        return
+    from holdfast.tasks.judges.other_run import missing_answers  # noqa: PLC0415 - as above
+
+    samples = planned.dataset.keys()
+    for scorer, missing in missing_answers(planned.task.scorers, list(samples)).items():
+        if len(missing) == len(planned.dataset):
+            raise ConfigurationError(
+                f"The scorer {scorer!r} of the task {planned.name!r} compares with a run that has an answer to none of"
+                f" the samples, such as {short_sample(missing[0])}.",
+                hint="Samples are matched by their ids or, without ids, by their content.",
+            )
+        yield (
+            f"The scorer {scorer!r} of the task {planned.name!r} compares with a run that has no answer to"
+            f" {list_text(missing)}; these stay unscored."
+        )
 
 
 def code_files(task: str, spec: EvalSpec, inputs: Inputs) -> CodeFiles:

@@ -59,6 +59,8 @@ class TrialSelection(NamedTuple):
     """The tasks of which a trial is attempted once more: none of them is stopped any longer."""
     slots: Mapping[str, KeySet] | None = None
     """Of a rescoring, by the name of a slot, the trials in which it is filled."""
+    scores_that_hold: int = 0
+    """How many of those scores are on record and hold, since the targets of their samples are as they were."""
 
     def takes(self, planned: PlannedTrial) -> bool:
         """Whether a trial that is not finished is run in this session."""

@@ -37,7 +37,7 @@ def select_slots(
     found: defaultdict[str, list[str]] = defaultdict(list)
     answered = KeySet([*fold.keys_with_end(), *fold.answered_without_end()])
     trials: list[str] = []
-    matched = 0
+    matched = held = 0
     for planned in all_trials(prepared):
         if bytes.fromhex(planned.key) not in answered or (trial := fold.find(planned.key)) is None:
             continue
@@ -47,11 +47,24 @@ def select_slots(
         trials += [planned.key] if missing else []
         for slot in missing:
             found[slot].append(planned.key)
+            held += _holds(slot, planned, trial.standing.scorers)
     if where is not None and not matched:
         raise _no_match(request, reader)
     return TrialSelection(
-        KeySet(trials), KeySet([]), 0, matched, 0, slots={slot: KeySet(keys) for slot, keys in found.items()}
+        KeySet(trials),
+        KeySet([]),
+        0,
+        matched,
+        0,
+        slots={slot: KeySet(keys) for slot, keys in found.items()},
+        scores_that_hold=held,
     )
+
+
+def _holds(slot: str, planned: PlannedTrial, filled: frozenset[str]) -> bool:
+    """Whether the slot is filled with a score on record: its sample has kept its target."""
+    held = planned.task.scores_that_hold
+    return held is not None and held.slot_for(slot, planned.position, filled) is not None
 
 
 def _matching(where: Where | None, candidate: TrialCandidate, planned: PlannedTrial) -> Iterator[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.digests import json_digest
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.run.core.recorded_code import recorded_code
@@ -45,14 +44,11 @@ def _has_versions(session: SessionRecord) -> bool:
     return any(VERSION_MARK in slot for entry in session.plan for slot in entry.scorers)
 
 
-def changed_targets(task: PlannedTask, decision: Decision) -> str:
-    """What stands for the targets of a task that are others than before; empty if they are the same."""
+def has_changed_targets(task: PlannedTask, decision: Decision) -> bool:
+    """Whether the targets of a task are others than in the session before."""
     place = key_path("tasks", task.name)
     paths = {f"{place}.{name}" for name in ("target", "dataset", "use", "solver")}
-    if not any(item.path in paths and item.drift is Drift.SCORING for item in decision.differences):
-        return ""
-    dataset = task.dataset
-    return json_digest([[dataset.key(at), dataset.target_digest(at).hex()] for at in range(len(dataset))])
+    return any(item.path in paths and item.drift is Drift.SCORING for item in decision.differences)
 
 
 class _SlotNames:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.planning.plan import PlannedTrial
@@ -60,6 +60,21 @@ class SlotScope:
         solver, sample = self._planned.task.task.solver, self._sample
         asked = solver.question(sample, self._planned.axes) if isinstance(solver, Generate) else sample.input
         return question_text(asked)
+
+    @property
+    def sample_key(self) -> str:
+        """The id of the sample or, where it has none, the digest that stands for it."""
+        return self._planned.sample
+
+    @property
+    def epoch(self) -> int:
+        """Which repetition of the sample is scored, from 1."""
+        return self._planned.epoch
+
+    @property
+    def axes(self) -> Mapping[str, str]:
+        """The value on each axis of the task's grid."""
+        return self._planned.axes
 
     @property
     def root_scope(self) -> Scope:

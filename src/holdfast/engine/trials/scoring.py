@@ -103,6 +103,7 @@ class Scoring:
         if self._answer.unscored:
             await self._leave_unscored(scorers, grant)
             return
+        await self._take_over(scorers)
         limits = self._environment.score_limits[self._planned.task.name]
         plain: list[_OpenSlot] = []
         awaited: list[_OpenSlot] = []
@@ -123,6 +124,31 @@ class Scoring:
                 record = self._filled_record(slot, Score(None, explanation=self._answer.unscored))
                 await self._hand_in(slot, record)
                 self.filled[scorer.name] = record
+
+    async def _take_over(self, scorers: tuple[TaskScorer, ...]) -> None:
+        """Fills slots with scores that hold from an earlier version of the targets; what they cost stays there."""
+        if (held := self._planned.task.scores_that_hold) is None:
+            return
+        for slot in (scorer.name for scorer in scorers if scorer.name not in self.filled):
+            before = held.slot_for(slot, self._planned.position, self.filled) if self._takes_slot(slot) else None
+            if before is not None:
+                record = self._taken_over(slot, self.filled[before])
+                with self._trial.activity.in_flight():
+                    await self._sink.keep(record)
+                self.filled[slot] = record
+
+    def _taken_over(self, slot: str, score: ScoreRecord) -> ScoreRecord:
+        return ScoreRecord(
+            trial=self._planned.key,
+            attempt=self._state.attempt,
+            scorer=slot,
+            value=score.value,
+            unscored=score.unscored,
+            answer=score.answer,
+            explanation=score.explanation,
+            metadata=score.metadata,
+            **self._place,
+        )
 
     def _open(self, scorer: TaskScorer, grant: CapacityGrant) -> _OpenSlot | None:
         """The slot of a scorer, if there is anything left to do for it."""

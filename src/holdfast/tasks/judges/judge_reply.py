@@ -17,6 +17,7 @@ CALLS = 2
 KEPT_CHARACTERS = 10_000
 """How much of a reply that is not a verdict is kept in the score; all of it is on record with the judge's call."""
 _REPEATED_CHARACTERS = 4000
+_SHOWN_OF_A_REFUSAL = 200
 
 
 class InvalidVerdict(NamedTuple):
@@ -61,6 +62,9 @@ class Judge(NamedTuple):
         return self.grading.schema()
 
     def _read(self, reply: Reply) -> Graded:
+        if reply.refusal:
+            # Whatever stands beside a refusal was not meant as a judgement.
+            raise NoVerdict(f"the judge refuses: {reply.refusal[:_SHOWN_OF_A_REFUSAL]}")
         text = _words(reply)
         if not text.strip():
             raise NoVerdict(_why_empty(reply))

@@ -26,6 +26,7 @@ from holdfast.tasks.judges.judge_prompt import (
 )
 from holdfast.tasks.judges.judge_reply import CALLS, InvalidVerdict, Judge
 from holdfast.tasks.judges.model_graded import ModelGraded
+from holdfast.tasks.judges.other_run import OtherAnswers
 from holdfast.tasks.judges.rubric import NONE_APPLIES, RubricGrades
 from holdfast.tasks.judges.verdict import Graded
 from holdfast.tasks.sample import Sample
@@ -37,6 +38,9 @@ INVALID_VERDICT = "invalid verdict"
 """Why a slot has no score whose judge gave none, as its explanation begins."""
 
 
+NO_OTHER_ANSWER = "no answer to compare with: the other run has none to this sample"
+
+
 class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
     """One judge of a `model_graded`."""
 
@@ -45,6 +49,8 @@ class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
     of: ModelGraded
     model: str
     """The judge."""
+    other: OtherAnswers | None = None
+    """The answers that it compares with, if they are those of another run and have been read."""
 
     @property
     def is_binary(self) -> bool:  # type: ignore[override]
@@ -62,15 +68,19 @@ class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
 
     def with_judge(self, judge: str) -> JudgeSlot:
         """The slot of another judge of the same panel."""
-        return JudgeSlot(name=judge_slot(self.of.name, judge), of=self.of, model=judge)
+        return JudgeSlot(name=judge_slot(self.of.name, judge), of=self.of, model=judge, other=self.other)
 
     def identity(self) -> dict[str, Any]:
         return {
             "scorer": self.kind,
             "revision": self.revision,
             "judge": self.model,
-            "arguments": self.of.verdict_arguments(),
+            "arguments": self.of.verdict_arguments() | self._compared_with(),
         }
+
+    def _compared_with(self) -> dict[str, Any]:
+        """The content of another run's answers counts, and not where they were."""
+        return {} if self.other is None else {"grading": {"pairwise": {"answers": self.other.digest}}}
 
     def check(self, sample: Sample, place: str) -> None:
         self.of.check(sample, place)
@@ -79,7 +89,12 @@ class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
         if scope is None:
             raise UsageError(f"The judge {self.name!r} has no scope to ask its model in.", hint="Judges score in runs.")
         judged = _Judged(self.of.for_sample(sample, "the sample"), self.model, answer, sample, scope)
-        return await (judged.compared() if self.of.pairwise else judged.graded())
+        if not self.of.pairwise:
+            return await judged.graded()
+        if self.other is None:
+            return await judged.compared(judged.target or "", "the target")
+        other = self.other.find(scope.sample_key, scope.epoch, scope.axes)
+        return Score(None, explanation=NO_OTHER_ANSWER) if other is None else await judged.compared(other, "the other")
 
 
 class _Judged:
@@ -87,18 +102,18 @@ class _Judged:
 
     def __init__(self, how: ModelGraded, judge: str, answer: Answer, sample: Sample, scope: ScoreScope) -> None:
         self._how, self._judge, self._answer, self._sample, self._scope = how, judge, answer, sample, scope
-        self._target = None if sample.target is None else _target_text(sample)
+        self.target = None if sample.target is None else _target_text(sample)
 
     async def graded(self) -> Score:
         """The score of the answer by itself."""
         grading = self._how.grading
-        data = {ANSWER: self._answer.text, **({} if self._target is None else {TARGET: self._target})}
+        data = {ANSWER: self._answer.text, **({} if self.target is None else {TARGET: self.target})}
         found = await self._asked(Judge(self._judge, grading, self._how.grade_pattern), data)
         return _invalid(found) if isinstance(found, InvalidVerdict) else _score(found)
 
-    async def compared(self) -> Score:
-        """The mean of two comparisons with the target, once in each order."""
-        texts, verdicts = [self._answer.text, self._target or ""], []
+    async def compared(self, other: str, name: str) -> Score:
+        """The mean of two comparisons with another answer, once in each order; explanations call it by its name."""
+        texts, verdicts = [self._answer.text, other], []
         for answer_is_first in (True, False):
             first, second = texts if answer_is_first else reversed(texts)
             judge = Judge(self._judge, PairGrades(answer_is_first), self._how.grade_pattern)
@@ -106,25 +121,25 @@ class _Judged:
             if isinstance(found, InvalidVerdict):
                 return _invalid(found)
             verdicts.append(found)
-        return _mean_of_both(verdicts)
+        return _mean_of_both(verdicts, name)
 
     async def _asked(self, judge: Judge, data: dict[str, str]) -> Graded | InvalidVerdict:
         how, grading = self._how, judge.grading
         criterion = grading.text if isinstance(grading, RubricGrades) else how.criterion or self._default_criterion()
         form = "" if how.grade_pattern is not None else grading.form
         data = {QUESTION: self._scope.question, **data}
-        template = judge_template(how.template or self._default_template(), is_pairwise=how.pairwise)
+        template = judge_template(how.template or self._default_template(), is_pairwise=bool(how.pairwise))
         return await judge.verdict(judge_request(template, criterion, data, how.instructions or "", form), self._scope)
 
     def _default_template(self) -> str:
         if self._how.pairwise:
             return COMPARED
-        return WITHOUT_TARGET if self._target is None else WITH_TARGET
+        return WITHOUT_TARGET if self.target is None else WITH_TARGET
 
     def _default_criterion(self) -> str:
         if self._how.pairwise:
             return IS_BETTER
-        return IS_CORRECT if self._target is None else AGREES
+        return IS_CORRECT if self.target is None else AGREES
 
 
 def _score(verdict: Graded) -> Score:
@@ -139,18 +154,18 @@ def _invalid(found: InvalidVerdict) -> Score:
     return Score(None, explanation=f"{INVALID_VERDICT}: {found.why}", metadata={"said": found.said})
 
 
-def _mean_of_both(verdicts: list[Graded]) -> Score:
+def _mean_of_both(verdicts: list[Graded], other: str) -> Score:
     values = [verdict.value or 0.0 for verdict in verdicts]
     winners = [verdict.grade for verdict in verdicts]
     said = [
-        f"{_winner(winner, answer)}: {verdict.explanation}".removesuffix(": ")
+        f"{_winner(winner, answer, other)}: {verdict.explanation}".removesuffix(": ")
         for winner, answer, verdict in zip(winners, (FIRST, "B"), verdicts, strict=True)
     ]
     return Score(sum(values) / 2, "/".join(winners), "; ".join(said), {WINNERS: winners})
 
 
-def _winner(winner: str, answer: str) -> str:
-    return TIE if winner == TIE else "the answer wins" if winner == answer else "the target wins"
+def _winner(winner: str, answer: str, other: str) -> str:
+    return TIE if winner == TIE else "the answer wins" if winner == answer else f"{other} wins"
 
 
 def _target_text(sample: Sample) -> str:

@@ -25,6 +25,7 @@ from holdfast.tasks.judges.grades import (
     checked_scale,
 )
 from holdfast.tasks.judges.judge_prompt import judge_template
+from holdfast.tasks.judges.other_run import OtherRun
 from holdfast.tasks.judges.rubric import Criterion, checked_rubric
 from holdfast.tasks.judges.verdict import Grading
 from holdfast.tasks.sample import Sample
@@ -83,10 +84,11 @@ class ModelGraded(BuiltIn, frozen=True, kw_only=True):
     Example: `{tone: The answer is polite., facts: {text: Its facts are right., weight: 2}}`
     """
 
-    pairwise: bool = False
+    pairwise: bool | OtherRun = False
     """Whether the judge compares the answer with the sample's target, twice with the order swapped: 1 for a win, 0.5
-    for a tie, 0 for a loss, and the mean of the two.
-    Example: `true`
+    for a tie, 0 for a loss, and the mean of the two. A map with `run`, and `model` if that run has several, compares
+    with the answers of another run instead.
+    Example: `{run: runs/baseline}`
     """
 
     template: str | None = None
@@ -139,12 +141,12 @@ class ModelGraded(BuiltIn, frozen=True, kw_only=True):
 
     @property
     def needs_target(self) -> bool:
-        return self.pairwise or (self.template is not None and "target" in self._own_template_paths())
+        return self.pairwise is True or (self.template is not None and "target" in self._own_template_paths())
 
     def panel(self, judges: Sequence[str] | None = None) -> PanelEntry:
         """How the scores of the judges are combined."""
         slots = [judge_slot(self.name, judge) for judge in (self.judges if judges is None else judges)]
-        return PanelEntry(slots, self.combine, self.effective_pass_at, self.pairwise)
+        return PanelEntry(slots, self.combine, self.effective_pass_at, bool(self.pairwise))
 
     @property
     def effective_pass_at(self) -> float:
@@ -168,7 +170,7 @@ class ModelGraded(BuiltIn, frozen=True, kw_only=True):
             "instructions": self.instructions,
             "grade_pattern": self.grade_pattern,
         }
-        graded = {"pairwise": True} if self.pairwise else msgspec.to_builtins(self.grading)
+        graded = msgspec.to_builtins({"pairwise": self.pairwise} if self.pairwise else self.grading)
         return {"grading": graded, **{name: value for name, value in named.items() if value is not None}}
 
     def for_sample(self, sample: Sample, place: str) -> Self:
@@ -180,8 +182,8 @@ class ModelGraded(BuiltIn, frozen=True, kw_only=True):
         own = sample.scoring.get(self.name)
         if not own:
             return self
-        for name in own:
-            if name in _OF_THE_PANEL:
+        for name, value in own.items():
+            if name in _OF_THE_PANEL or (name == "pairwise" and isinstance(value, Mapping)):
                 raise ConfigurationError(
                     f"{place}: a sample cannot change the argument {name!r} of the scorer {self.name!r}."
                 )
@@ -200,7 +202,7 @@ class ModelGraded(BuiltIn, frozen=True, kw_only=True):
         return ChoiceGrades(default if self.choices is None else checked_grades(self.choices))
 
     def _own_template_paths(self) -> tuple[str, ...]:
-        return judge_template(self.template or "", is_pairwise=self.pairwise).paths
+        return judge_template(self.template or "", is_pairwise=bool(self.pairwise)).paths
 
     def _check_judges(self) -> None:
         if (self.model is None) == (not self.models):
@@ -223,6 +225,11 @@ class ModelGraded(BuiltIn, frozen=True, kw_only=True):
                 raise ConfigurationError(f"The scorer model_graded has pairwise and also {name}.", hint="Keep one.")
         if self.choices is not None and self.scale is not None:
             raise ConfigurationError("The scorer model_graded has choices and also scale.", hint="Keep one.")
+        if isinstance(self.pairwise, OtherRun) and ("://" in self.pairwise.run or not self.pairwise.run.strip()):
+            raise ConfigurationError(
+                f"pairwise of the scorer model_graded has the run {self.pairwise.run!r}.",
+                hint="Give the directory of a run on this machine.",
+            )
         if self.partial and (self.choices is not None or self.scale is not None or self.pairwise):
             raise ConfigurationError(
                 "partial of the scorer model_graded is for the default grades.", hint="Leave it out."
@@ -277,7 +284,7 @@ def model_graded(  # noqa: PLR0913 - the arguments of the scorer, each by its na
     partial: bool = False,
     scale: Sequence[float] | None = None,
     rubric: Mapping[str, str | Criterion | Mapping[str, Any]] | None = None,
-    pairwise: bool = False,
+    pairwise: bool | OtherRun | Mapping[str, str] = False,
     template: str | None = None,
     instructions: str | None = None,
     grade_pattern: str | None = None,

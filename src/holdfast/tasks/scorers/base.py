@@ -6,7 +6,6 @@ changes when, and only when, an answer might be judged differently.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Mapping
 from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
@@ -18,6 +17,7 @@ from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
+from holdfast.tasks.scorers.argument_fault import argument_fault
 
 LONGEST_TEXT = 100_000
 """Scorers that search an answer look at this many of its last characters: what is asked for is at the end."""
@@ -40,21 +40,6 @@ class Scorer(Protocol):
 def is_binary(scorer: Scorer) -> bool:
     """Whether a scorer says of itself that every score is 0 or 1: its metric is then called accuracy."""
     return getattr(scorer, "is_binary", False) is True
-
-
-_MISSING = re.compile(r"missing required field `(\w+)`")
-_WRONG_TYPE = re.compile(r"Expected `(.+)`, got `(.+)` - at `\$\.(\w+).*`")
-_TYPES = {"str": "text", "int": "a whole number", "float": "a number", "bool": "true or false", "null": "nothing"}
-
-
-def _argument_fault(kind: str, error: str) -> str:
-    """What is wrong with the arguments of a scorer, in the words of an eval file."""
-    if missing := _MISSING.search(error):
-        return f"the scorer {kind} needs a {missing[1]}: {{{kind}: {{{missing[1]}: '…'}}}}"
-    if wrong := _WRONG_TYPE.fullmatch(error):
-        allowed = " or ".join(_TYPES.get(name, name) for name in wrong[1].split(" | "))
-        return f"{wrong[3]} of the scorer {kind} is {_TYPES.get(wrong[2], wrong[2])}; allowed: {allowed}"
-    return f"an argument of the scorer {kind} is wrong: {error}"
 
 
 class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,7 +76,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         try:
             return convert_arguments(dict(arguments), cls)
         except msgspec.ValidationError as error:
-            raise ConfigurationError(f"{where}: {_argument_fault(cls.kind, str(error))}.") from None
+            raise ConfigurationError(f"{where}: {argument_fault(cls, cls.kind, str(error))}.") from None
 
     def __call__(self, answer: Answer, sample: Sample) -> Score:
         adjusted = self.adjusted(sample, "the sample")

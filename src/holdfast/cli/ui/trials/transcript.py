@@ -1,7 +1,8 @@
-"""The transcript of a trial: every record in order, each sampling as a grid, large records in pieces."""
+"""The transcript of a trial: every record in order, each sampling as a grid, the beginning of large records."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
@@ -11,7 +12,7 @@ import msgspec
 
 from holdfast.cli.ui.json_output import as_json_value, print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
-from holdfast.cli.ui.message_text import first_characters, message_text
+from holdfast.cli.ui.message_text import first_characters, first_of_pieces, message_text
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.sampling_grid import sampling_lines
 from holdfast.cli.ui.trials.trial_table import trial_score
@@ -51,17 +52,19 @@ def print_transcript(records: Iterable[Any]) -> None:
     ended: set[tuple[int, str]] = set()
     last: Any = None
     unanswered = 0
+    judges = _JudgeCalls()
     for record in records:
         if _is_end_without_retry(last, record):
             click.echo(f"── not retried (attempt {record.attempt}): the task was stopped")
             continue
         last = record
+        judges.add(record)
         unanswered += isinstance(record, StepRecord) and _is_unanswered(record)
         place = sampling_place(record) if isinstance(record, StepRecord) else None
         if place is not None:
             found.setdefault(place[:2], RecordedSamplings()).add(record)
         if place is None or record.name not in {CANDIDATE, CHOICE}:
-            _print_record(record, place, unanswered)
+            _print_record(record, place, unanswered, is_judged=bool(judges.replies))
             if isinstance(record, TrialRecord):
                 unanswered = 0
                 _print_summaries(() if found else record.samplings)
@@ -71,6 +74,33 @@ def print_transcript(records: Iterable[Any]) -> None:
     for of, recorded in found.items():
         if of not in ended:
             _print_samplings(recorded)
+    if line := judges.line():
+        click.echo(printable(line))
+
+
+class _JudgeCalls:
+    """The calls of scorers, which the end of an attempt does not count: some are made after it."""
+
+    def __init__(self) -> None:
+        self.replies: Counter[str] = Counter()
+        """By model, how many calls are on record, with a reply or without one."""
+        self._unanswered = self._large = 0
+
+    def add(self, record: Any) -> None:
+        # Who was asked in a record of many megabytes is not looked for.
+        self._large += isinstance(record, LargeRecord) and record.type == "step"
+        if isinstance(record, StepRecord) and record.model and record.role is ModelRole.JUDGE:
+            self.replies[record.model] += 1
+            self._unanswered += record.error is not None
+
+    def line(self) -> str:
+        """How many there are, by judge; empty if there are none."""
+        if not self.replies:
+            return ""
+        without = f", {self._unanswered} without a reply" if self._unanswered else ""
+        by_judge = ", ".join(f"{name} {count}" for name, count in self.replies.items())
+        large = f"; {quantity(self._large, 'large step')} not counted" if self._large else ""
+        return f"── judges: {quantity(self.replies.total(), 'call')}{without} ({by_judge}){large}"
 
 
 def _is_unanswered(step: StepRecord) -> bool:
@@ -99,17 +129,15 @@ def _print_samplings(recorded: RecordedSamplings) -> None:
             click.echo(line)
 
 
-def _print_record(record: Any, place: StepPlace | None, unanswered: int) -> None:
+def _print_record(record: Any, place: StepPlace | None, unanswered: int, *, is_judged: bool) -> None:
     if not isinstance(record, LargeRecord):
-        click.echo(printable(_record_text(record, place, unanswered)))
+        click.echo(printable(_record_text(record, place, unanswered, is_judged=is_judged)))
         return
     click.echo(f"── {record.type} of {record.size:,} bytes, as it is stored")
-    for part in with_line_breaks(record.pieces):
-        click.echo(printable(part), nl=False)
-    click.echo()
+    click.echo(printable(first_of_pieces(with_line_breaks(record.pieces), record.size)))
 
 
-def _record_text(record: Any, place: StepPlace | None, unanswered: int) -> str:
+def _record_text(record: Any, place: StepPlace | None, unanswered: int, *, is_judged: bool) -> str:
     if isinstance(record, StepRecord):
         return _step_text(record, place)
     if isinstance(record, AnswerRecord):
@@ -118,7 +146,8 @@ def _record_text(record: Any, place: StepPlace | None, unanswered: int) -> str:
         return _slot_text(record)
     error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
     without = f", {unanswered} without a reply" if unanswered else ""
-    calls = f"{quantity(record.calls + unanswered, 'call')}{without}, {record.replayed} replayed"
+    solver = " of the solver" if is_judged else ""
+    calls = f"{quantity(record.calls + unanswered, 'call')}{solver}{without}, {record.replayed} replayed"
     return f"── {record.status.value} after {record.seconds:.2f} s (attempt {record.attempt}), {calls}{error}"
 
 

@@ -17,7 +17,7 @@ import msgspec
 from holdfast.errors import HoldfastError
 from holdfast.models.catalogue import effective_options
 from holdfast.spec import DatasetSpec, EvalSpec, ModelSpec, SamplingSpec, TaskSpec
-from holdfast.spec.compare import scorers_by_name
+from holdfast.spec.compare import scorer_parts, scorers_by_name
 from holdfast.spec.judged_scorers import (
     COMBINING,
     combining_arguments,
@@ -48,7 +48,7 @@ def spelled_as_saved(offered: EvalSpec, saved: EvalSpec, code: Callable[[str], C
 def _model(new: ModelSpec, old: ModelSpec | None) -> ModelSpec:
     if old is None or new.args == old.args or new.provider != old.provider:
         return new
-    same = _is_same(lambda args: effective_options(new.provider, args), new.args, old.args)
+    same = is_same(lambda args: effective_options(new.provider, args), new.args, old.args)
     return msgspec.structs.replace(new, args=old.args) if same else new
 
 
@@ -56,7 +56,7 @@ def _dataset(new: DatasetSpec, old: DatasetSpec | None) -> DatasetSpec:
     if old is None:
         return new
     changes: dict[str, Any] = {}
-    if new.format != old.format and _is_same(lambda form: detect_format(Path(new.path), form), new.format, old.format):
+    if new.format != old.format and is_same(lambda form: detect_format(Path(new.path), form), new.format, old.format):
         changes["format"] = old.format
     if _without_own_names(new.fields) == _without_own_names(old.fields):
         changes["fields"] = old.fields
@@ -71,7 +71,7 @@ def same_formats(offered: EvalSpec, saved: EvalSpec) -> list[str]:
         f"{key_path('datasets', name)}.format"
         for name, new in offered.datasets.items()
         if (old := saved.datasets.get(name)) is not None
-        and _is_same(lambda entry: detect_format(Path(entry.path), entry.format), new, old)
+        and is_same(lambda entry: detect_format(Path(entry.path), entry.format), new, old)
     ]
 
 
@@ -98,7 +98,7 @@ def _task(new: TaskSpec, old: TaskSpec | None, code: CodeBase) -> TaskSpec:
         from holdfast.tasks.task_reference import task_arguments  # noqa: PLC0415 - most tasks are not in Python
 
         use = new.use
-        if _is_same(lambda args: task_arguments(use, code, args), new.args, old.args):
+        if is_same(lambda args: task_arguments(use, code, args), new.args, old.args):
             changes["args"] = old.args
     if new.sampling is not None and old.sampling is not None and new.sampling != old.sampling:
         changes["sampling"] = _sampling(new.sampling, old.sampling, code)
@@ -114,7 +114,7 @@ def _scorer(given: Any, saved: Mapping[str, Any], code: CodeBase) -> Any:
     (name,) = scorers_by_name([given])
     if name not in saved:
         return given
-    if _is_same(lambda scorer: scorer_effect(scorer, code), given, saved[name]):
+    if is_same(lambda scorer: scorer_effect(scorer, code), given, saved[name]):
         return saved[name]
     is_judged = judge_arguments(given) is not None and judge_arguments(saved[name]) is not None
     return _judged_scorer(given, saved[name], code) if is_judged else given
@@ -126,9 +126,22 @@ def _judged_scorer(given: Any, saved: Any, code: CodeBase) -> Any:
         owners = zip(COMBINING, map(combining_arguments, combined), strict=True)
         combining = {name: owner[name] for name, owner in owners if name in owner}
         spelled = with_judges(verdict_arguments(how), judges_of(given), combining)
-        if _is_same(lambda scorer: scorer_effect(scorer, code), given, spelled):
+        if is_same(lambda scorer: scorer_effect(scorer, code), given, spelled):
             return spelled
     return given
+
+
+def is_same_scorer(given: Any, saved: Any, code: CodeBase) -> bool:
+    """Whether two scorers judge alike, whatever they are called; of two panels, whether a judge of both would."""
+    if judge_arguments(given) is not None and judge_arguments(saved) is not None:
+        shared = [judge for judge in judges_of(given) if judge in judges_of(saved)]
+        given, saved = (with_judges(verdict_arguments(one), shared[:1], {}) for one in (given, saved))
+    return is_same(lambda scorer: scorer_effect(_without_name(scorer), code), given, saved)
+
+
+def _without_name(scorer: Any) -> Any:
+    kind, arguments = scorer_parts(scorer)
+    return {kind: arguments}
 
 
 def _sampling(new: SamplingSpec, old: SamplingSpec, code: CodeBase) -> SamplingSpec:
@@ -136,10 +149,10 @@ def _sampling(new: SamplingSpec, old: SamplingSpec, code: CodeBase) -> SamplingS
     # Most evals have none.
     from holdfast.sampling.from_spec import build_strategy  # noqa: PLC0415
 
-    return old if _is_same(lambda one: build_strategy(one, "sampling", code).identity(), new, old) else new
+    return old if is_same(lambda one: build_strategy(one, "sampling", code).identity(), new, old) else new
 
 
-def _is_same(effect: Callable[[T], Any], new: T, old: T) -> bool:
+def is_same(effect: Callable[[T], Any], new: T, old: T) -> bool:
     """Whether two spellings have the same effect; what cannot be understood is the same as nothing."""
     try:
         return bool(effect(new) == effect(old))

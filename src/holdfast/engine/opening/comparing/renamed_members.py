@@ -12,12 +12,14 @@ from typing import Any
 
 import msgspec
 
+from holdfast.engine.opening.comparing.explicit_defaults import is_same_scorer
 from holdfast.run.core.display_text import list_text
 from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import refused_difference
 from holdfast.spec import Drift, EvalSpec, ModelSpec, TaskSpec, plain_data
-from holdfast.spec.compare import Difference, model_identity, prompt_variants, scorer_parts, scorers_by_name
+from holdfast.spec.compare import Difference, model_identity, prompt_variants, scorers_by_name
 from holdfast.spec.loading.error_messages import key_path
+from holdfast.tasks.source.code_files import CodeBase
 
 _NO_MATTER_TO_ANSWERS = {"target", "operations"}
 SharesSamples = Callable[[str, str], bool]
@@ -28,10 +30,16 @@ class MemberComparison:
     """The members of the saved and of the offered eval, by name and by what they are."""
 
     def __init__(
-        self, saved: EvalSpec, offered: EvalSpec, used_models: Collection[str], shares_samples: SharesSamples
+        self,
+        saved: EvalSpec,
+        offered: EvalSpec,
+        used_models: Collection[str],
+        shares_samples: SharesSamples,
+        find_code: Callable[[str], CodeBase],
     ) -> None:
+        """`find_code` finds the files of a task's code."""
         self._saved, self._offered = saved, offered
-        self._used_models, self._shares_samples = used_models, shares_samples
+        self._used_models, self._shares_samples, self._find_code = used_models, shares_samples, find_code
 
     def differences(self, code: Mapping[str, TaskCode], code_now: Callable[[str, str], TaskCode]) -> list[Difference]:
         """Every rename, and the kinds of which nothing is left.
@@ -41,7 +49,7 @@ class MemberComparison:
         found = [*self._models(), *self._tasks(code, code_now)]
         for name in self._saved.tasks.keys() & self._offered.tasks.keys():
             found += _renamed_variants(name, self._saved.tasks[name], self._offered.tasks[name])
-            found += _renamed_scorers(name, self._saved.tasks[name], self._offered.tasks[name])
+            found += self._renamed_scorers(name)
         return found
 
     def _models(self) -> Iterator[Difference]:
@@ -67,6 +75,16 @@ class MemberComparison:
         yield from (renamed("tasks", "task", old, new) for old, new in pairs.items())
         if len(left) == len(saved) and added and not pairs:
             yield _different_eval("tasks", left, added)
+
+    def _renamed_scorers(self, task: str) -> Iterator[Difference]:
+        before, after = (scorers_by_name(spec.tasks[task].scorers) for spec in (self._saved, self._offered))
+        left, added = _left_and_added(before, before, after)
+
+        def is_same(old: str, new: str) -> bool:
+            return is_same_scorer(after[new], before[old], self._find_code(task))
+
+        for old, new in _pairs(left, added, is_same).items():
+            yield renamed(f"{key_path('tasks', task)}.scorers", "scorer", old, new, Drift.SCORING)
 
 
 def renamed(place: str, kind: str, old: str, new: str, drift: Drift = Drift.IDENTITY) -> Difference:
@@ -128,12 +146,3 @@ def _renamed_variants(name: str, saved: TaskSpec, offered: TaskSpec) -> Iterator
     place = f"{key_path('tasks', name)}.prompt"
     for old, new in _pairs(left, added, lambda old, new: before[old] == after[new]).items():
         yield renamed(place, "prompt", old, new)
-
-
-def _renamed_scorers(name: str, saved: TaskSpec, offered: TaskSpec) -> Iterator[Difference]:
-    before, after = scorers_by_name(saved.scorers), scorers_by_name(offered.scorers)
-    left, added = _left_and_added(before, before, after)
-    place = f"{key_path('tasks', name)}.scorers"
-    pairs = _pairs(left, added, lambda old, new: scorer_parts(before[old]) == scorer_parts(after[new]))
-    for old, new in pairs.items():
-        yield renamed(place, "scorer", old, new, Drift.SCORING)

@@ -1,0 +1,169 @@
+"""The answers of another run, which a judge compares with those of this one.
+
+They are copied into the run before anything is judged: whatever becomes of the other run, a judge that is resumed sees
+the same pair. What counts is the copy's content, and not where the other run was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+from holdfast.digests import canonical_json, json_digest
+from holdfast.errors import ConfigurationError, NotARun
+from holdfast.run.core.records import AnswerRecord
+from holdfast.suggestions import listing
+from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.judges.panels import judge_slots
+from holdfast.tasks.scorers.base import Scorer
+
+if TYPE_CHECKING:
+    from holdfast.run.fold.reader import RunReader
+    from holdfast.run.fold.run_fold import FoldedTrial
+
+_DIGITS = 8
+
+
+class OtherRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which answers a judge compares with."""
+
+    run: str
+    """The directory of the run, relative to the eval file. Example: `runs/baseline`"""
+
+    model: str | None = None
+    """The model that gave the answers; needed if the task of that run has several. Example: `small`"""
+
+
+class OtherAnswers:
+    """The answers of another run, by sample, axis values and epoch."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._places: dict[str, dict[bytes, list[int]]] = {}
+        for place, row in enumerate(rows):
+            self._places.setdefault(row["sample"], {}).setdefault(canonical_json(row["axes"]), []).append(place)
+
+    @property
+    def digest(self) -> str:
+        return self._rows.digest
+
+    def has(self, sample: str) -> bool:
+        return sample in self._places
+
+    def find(self, sample: str, epoch: int, axes: Mapping[str, str]) -> str | None:
+        """The answer to the same sample with the same axis values, or with the only ones that the other run has.
+
+        If the other run has fewer epochs, its answers are taken in turn.
+        """
+        by_axes = self._places.get(sample, {})
+        only = next(iter(by_axes.values())) if len(by_axes) == 1 else []
+        places = by_axes.get(canonical_json(dict(axes)), only)
+        return str(self._rows[places[(epoch - 1) % len(places)]]["answer"]) if places else None
+
+
+def answers_input(task: str, scorer: str, other: OtherRun) -> str:
+    """The name of the copy among the inputs of a run."""
+    return f"answers/{task}/{scorer}/{json_digest([other.run, other.model])[:_DIGITS]}"
+
+
+def with_other_answers(
+    scorers: Sequence[Scorer], open_rows: Callable[[str, OtherRun], Rows]
+) -> tuple[Scorer, ...] | None:
+    """The scorers with the answers that their judges compare with; None if none of them needs any.
+
+    `open_rows` gives those of a scorer, by its name.
+    """
+    found = {
+        slot.name: slot
+        for slot in judge_slots(scorers)
+        if isinstance(slot.of.pairwise, OtherRun) and slot.other is None
+    }
+    if not found:
+        return None
+    answers = {
+        slot.of.name: OtherAnswers(open_rows(slot.of.name, slot.of.pairwise))
+        for slot in found.values()
+        if isinstance(slot.of.pairwise, OtherRun)
+    }
+    bound = {name: msgspec.structs.replace(slot, other=answers[slot.of.name]) for name, slot in found.items()}
+    return tuple(bound.get(scorer.name, scorer) for scorer in scorers)
+
+
+def missing_answers(scorers: Sequence[Scorer], samples: Sequence[str]) -> dict[str, list[str]]:
+    """By scorer, the samples to which the run that it compares with has no answer."""
+    others = {slot.of.name: slot.other for slot in judge_slots(scorers) if slot.other is not None}
+    missing = {name: [key for key in samples if not other.has(key)] for name, other in others.items()}
+    return {name: keys for name, keys in missing.items() if keys}
+
+
+def write_answers(root: Path, other: OtherRun, task: str, stream: BinaryIO) -> None:
+    """Writes the answers of a run to one task, a row each, in an order that depends on nothing else.
+
+    Raises:
+        ConfigurationError: there is no such run, or it does not have one answer for a sample.
+    """
+    # Few judges compare with a run.
+    from holdfast.run.fold.reader import RunReader  # noqa: PLC0415
+
+    try:
+        reader = RunReader(root)
+    except NotARun as error:
+        raise ConfigurationError(f"pairwise of a judge of {task}: {error.message}", hint=error.hint) from None
+    try:
+        stream.writelines(canonical_json(row) + b"\n" for row in _answer_rows(reader, other, task))
+    finally:
+        reader.close()
+
+
+def _answer_rows(reader: RunReader, other: OtherRun, task: str) -> Iterator[dict[str, Any]]:
+    trials = list(_answered_trials(reader, _other_task(reader, task)))
+    model = _other_model({trial.standing.group.model for trial in trials}, other, reader)
+    chosen = [trial for trial in trials if trial.standing.group.model == model]
+    for trial in sorted(chosen, key=_order):
+        if (text := _answer_text(reader, trial)) is not None:
+            axes = dict(trial.standing.group.axes)
+            yield {"sample": trial.row.sample, "axes": axes, "epoch": trial.row.epoch, "answer": text}
+
+
+def _answered_trials(reader: RunReader, task: str) -> Iterator[FoldedTrial]:
+    return (trial for trial in reader.fold.trials_of(task) if trial.state.is_finished and trial.row.sample)
+
+
+def _order(trial: FoldedTrial) -> tuple[str, bytes, int]:
+    return trial.row.sample, canonical_json(dict(trial.standing.group.axes)), trial.row.epoch
+
+
+def _answer_text(reader: RunReader, trial: FoldedTrial) -> str | None:
+    attempt = trial.row.answer_of or trial.row.counted
+    found = [reader.read(placed.line) for placed in reader.lines_of(trial, "answer")]
+    answers = [record for record in found if isinstance(record, AnswerRecord) and record.attempt == attempt]
+    return None if not answers or answers[-1].unscored else answers[-1].text
+
+
+def _other_task(reader: RunReader, task: str) -> str:
+    """The task of that name, or the only one that the other run has."""
+    tasks = list(dict.fromkeys(entry.task for entry in reader.fold.plan))
+    if task not in tasks and len(tasks) != 1:
+        raise ConfigurationError(
+            f"pairwise of a judge of {task}: {reader.place} has no task of this name; it has {listing(tasks)}."
+        )
+    return task if task in tasks else tasks[0]
+
+
+def _other_model(models: set[str], other: OtherRun, reader: RunReader) -> str:
+    if not models:
+        raise ConfigurationError(f"pairwise of a judge: {reader.place} has no answer to compare with.")
+    if other.model is None and len(models) > 1:
+        raise ConfigurationError(
+            f"pairwise of a judge: {reader.place} has answers of {listing(sorted(models))}.",
+            hint=f"Name one: pairwise: {{run: {other.run}, model: {min(models)}}}.",
+        )
+    if other.model is not None and other.model not in models:
+        raise ConfigurationError(
+            f"pairwise of a judge: {reader.place} has no answer of {other.model!r}; it has those of"
+            f" {listing(sorted(models))}."
+        )
+    return other.model or next(iter(models))
