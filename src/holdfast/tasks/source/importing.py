@@ -160,7 +160,7 @@ def _execute_module(name: str, path: Path, source: bytes, shown: str) -> ModuleT
     if spec is None:
         raise ConfigurationError(f"{shown} cannot be imported.")
     module = importlib.util.module_from_spec(spec)
-    module.__dict__["__holdfast_source__"] = source
+    module.__dict__["__holdfast_source__"], module.__dict__["__holdfast_code__"] = source, code
     _remember_lines(path, source)
     sys.modules[name] = module
     try:

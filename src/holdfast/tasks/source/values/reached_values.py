@@ -15,6 +15,7 @@ import functools
 import importlib
 import importlib.util
 import sys
+import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -39,8 +40,15 @@ from holdfast.tasks.source.values.binding_statements import (
     statements_naming,
     statements_of,
 )
-from holdfast.tasks.source.values.code_text import CodeText, LocalImport, code_text, imports_within
+from holdfast.tasks.source.values.code_text import (
+    DECLARED_OF_CLASS,
+    CodeText,
+    LocalImport,
+    code_text,
+    imports_within,
+)
 from holdfast.tasks.source.values.hidden_texts import TextMask
+from holdfast.tasks.source.values.import_effects import ImportEffect, import_effects
 from holdfast.tasks.source.values.installed_packages import (
     distribution_of,
     is_of_holdfast,
@@ -56,9 +64,10 @@ from holdfast.tasks.source.values.type_parts import (
     type_label,
     type_module,
     type_mro,
+    type_name,
     type_qualname,
 )
-from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling
+from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling, shown_line
 
 _CLASS_INTERNALS = frozenset(
     {"_abc_impl", "_member_names_", "_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_"}
@@ -81,9 +90,12 @@ _DATACLASS_OPTIONS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
 _FIELD_PARTS = ("init", "kw_only", "repr", "compare", "hash")
 _MODULE_DUNDERS = frozenset(
     {"__name__", "__file__", "__spec__", "__loader__", "__package__", "__path__", "__cached__", "__builtins__"}
-    | {"__annotations__", "__holdfast_source__"}
+    | {"__annotations__", "__holdfast_source__", "__holdfast_code__"}
 )
 
+_DECLARED_LATER = frozenset({GetSetDescriptorType, MemberDescriptorType})
+"""What stands in a class for something that only its objects have."""
+_FUNCTION_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 _MODULE_HOOKS = frozenset({"__getattr__", "__dir__"})
 """What a module answers with for names that it does not have."""
 
@@ -156,6 +168,9 @@ class ReachedValues:
         self._own_types: dict[int, bool] = {}
         self._functions: dict[int, str] = {}
         self._named_functions: set[str] = set()
+        self._definitions: list[tuple[FunctionType | type, str]] = []
+        self._effects: list[tuple[ImportEffect, _Names]] = []
+        self._packages: set[str] = set()
         self._kept: list[object] = []
         self._taken_keys: dict[str, object] = {}
         self._home: dict[str, Any] | None = None
@@ -167,9 +182,10 @@ class ReachedValues:
             space = None if self._home is None else self._space(self._home)
             self._hold_value(space, name, value, functools.partial(self._around, value))
         self._work()
-        while any(text.reads_definitions for text in self._texts) and (self._written or self._own_classes):
-            self._add_documentation()
+        while self._add_import_effects() or self._add_documentation():
             self._work()
+        if any({"__name__", "__qualname__"} & text.mentioned for text in self._texts):
+            self._add_given_names()
         self._drop_orders()
         written = {name for text in self._texts for name in text.written}
         codes = {f"{key}()": code for code, key in self._codes.values()}
@@ -229,6 +245,7 @@ class ReachedValues:
             self._named_functions.add(key)
             self._functions[id(value)] = place = path if is_one_of_many else key
             self._kept.append(value)
+            self._definitions.append((value, place))
             self._waiting.append(functools.partial(self._define, value, key, place))
         first = self._functions[id(value)]
         same = "" if first in {key, path} else f" {first}"
@@ -253,6 +270,9 @@ class ReachedValues:
 
     def _is_own_type(self, found: type) -> bool:
         module = type_module(found)
+        if module == "types":
+            # `make_dataclass` and `new_class` say so of classes that are somebody's own.
+            return vars(types).get(type_qualname(found)) is not found
         if is_of_python(module) or is_of_holdfast(module):
             # A class may say that it is of another module than all its methods; one method may only be patched.
             methods = [item for item in type_dict(found).values() if type(item) is FunctionType]
@@ -270,6 +290,7 @@ class ReachedValues:
         return unnumbered(value.__name__).removeprefix("holdfast_task_")
 
     def _add_package(self, module: str) -> None:
+        self._packages.add(module.partition(".")[0].lstrip("_"))
         found = distribution_of(module)
         if found is not None:
             self._nodes[f"package {found.name}"] = TakenNode(PACKAGE, found.version.encode(), found.version)
@@ -578,8 +599,13 @@ class ReachedValues:
         for name, held in sorted(value.__dict__.items()):
             self._hold_value(space, f"{path}.{name}", held, around, owner=value)
 
-    def _add_documentation(self) -> None:
-        """Docstrings and annotations, where code reads them: of everything, for it may have any of it in hand."""
+    def _add_documentation(self) -> bool:
+        """Docstrings and annotations, where code reads them: of everything, for it may have any of it in hand.
+
+        Whether there were any that are new.
+        """
+        if not any(text.reads_definitions for text in self._texts) or not (self._written or self._own_classes):
+            return False
         written, self._written = self._written, []
         for item in written:
             text = code_text([item.definition], item.free, self._mask.without_keys, documented=True)
@@ -588,17 +614,25 @@ class ReachedValues:
         for value, key in classes:
             self._class_body(value, key)
             self._class_documentation(value, key)
+        return True
 
     def _class_documentation(self, value: type, key: str) -> None:
         """What a class says of itself, also where it was made by a call and has no text."""
         members, space = type_dict(value), self._space_of(value)
-        for name in ("__doc__", "__annotations__"):
-            if members.get(name) and not _is_class(members[name]):
+        for name in DECLARED_OF_CLASS:
+            if name in members and members[name] is not None and type(members[name]) not in _DECLARED_LATER:
                 self._hold_value(space, f"{key}.{name}", members[name])
         fields = members.get("__dataclass_fields__", {})
         for name, field in fields.items():
             if field.metadata:
                 self._hold_value(space, f"{key}.{name} (metadata)", field.metadata)
+
+    def _add_given_names(self) -> None:
+        """The names that functions and classes were given after their definition, where code reads names."""
+        for value, place in self._definitions:
+            for name, given, written in _given_names(value):
+                if given != written:
+                    self._put(f"{place}.{name}", TakenNode(VALUE, f"str {given}".encode(), repr(given)))
 
     # Classes.
 
@@ -609,6 +643,7 @@ class ReachedValues:
             base = f"{self._class_prefix(value)}{type_qualname(value)}" if own else type_label(value)
             self._classes[id(value)] = key = self._unique(base, value)
             if own:
+                self._definitions.append((value, key))
                 self._waiting.append(functools.partial(self._define_class, value, key))
             else:
                 self._add_package(type_module(value))
@@ -704,10 +739,24 @@ class ReachedValues:
             return
         for chain in sorted(set(patched_attributes(source))):
             self._patched(chain, values)
+        self._effects += [(effect, self._space(values)) for effect in import_effects(source, values)]
         for imported in set(imports_within(source.nodes)):
             module = sys.modules.get(_full_name(imported, str(values.get("__package__") or "")))
             if module is not None and is_own_module(module):
                 self._scan_patches(str(vars(module).get("__file__") or ""), vars(module))
+
+    def _add_import_effects(self) -> bool:
+        """The lines that set the state of a package that code uses; whether there are any that are new."""
+        mentioned = frozenset().union(*(text.mentioned for text in self._texts))
+        wanted = [item for item in self._effects if item[0].matters_to(self._packages, mentioned)]
+        self._effects = [item for item in self._effects if item not in wanted]
+        for effect, space in wanted:
+            text = code_text([effect.statement], mask=self._mask.without_keys)
+            shown = shown_line(self._mask.spelled(ast.unparse(effect.statement)))
+            node = TakenNode(VALUE, text.text.encode(errors="surrogatepass"), shown)
+            self._put(self._unique(f"{space.prefix}{effect.package} (set at import)", effect.statement), node, space)
+            self._follow(text, space)
+        return bool(wanted)
 
     def _patched(self, chain: Chain, values: dict[str, Any]) -> None:
         value: Any = values.get(chain[0])
@@ -715,14 +764,21 @@ class ReachedValues:
             if type(value) is not ModuleType and not _is_class(value):
                 return
             value = _members_of(value).get(name)
-        is_foreign = type(value) is ModuleType and not is_own_module(value)
-        if is_foreign or (
-            isinstance(value, type) and not self.is_own(value) and not is_of_holdfast(type_module(value))
-        ):
+        if self._is_foreign_holder(value):
             held = _members_of(value).get(chain[-1])
             space = self._space(values)
             bound = functools.partial(self._bound_statements, space, chain[0])
             self._hold_value(space, f"{'.'.join(chain)} (patched)", held, bound, kept=False)
+
+    def _is_foreign_holder(self, value: object) -> bool:
+        """Whether it is a module, class or function of Python or of a package, whose members can be replaced."""
+        if type(value) is ModuleType:
+            return not is_own_module(value)
+        if type(value) is FunctionType:
+            # Its code may be what was replaced.
+            filename = value.__globals__.get("__file__") or value.__code__.co_filename
+            return not is_own_file(str(filename)) and not is_of_holdfast(_module_of_code(value))
+        return _is_class(value) and not self.is_own(value) and not is_of_holdfast(type_module(value))
 
 
 _NO_TEXT = CodeText(
@@ -785,8 +841,18 @@ def _is_class(value: object) -> TypeGuard[type]:
     return issubclass_of(type(value), type)
 
 
-def _members_of(value: ModuleType | type) -> Mapping[str, Any]:
+def _members_of(value: ModuleType | type | FunctionType) -> Mapping[str, Any]:
+    if type(value) is FunctionType:
+        return {**value.__dict__, **{name: getattr(value, name) for name in _FUNCTION_PARTS}}
     return type_dict(value) if _is_class(value) else vars(value)
+
+
+def _given_names(value: FunctionType | type) -> list[tuple[str, str, str]]:
+    """Each name of a function or class, as it is and as its definition has it."""
+    if isinstance(value, FunctionType):
+        code = value.__code__
+        return [("__name__", value.__name__, code.co_name), ("__qualname__", value.__qualname__, code.co_qualname)]
+    return [("__name__", type_name(value), type_qualname(value).rpartition(".")[2])]
 
 
 def _owner_module(value: object) -> str | None:

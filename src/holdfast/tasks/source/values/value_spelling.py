@@ -21,6 +21,7 @@ import re
 import sys
 import threading
 import types
+import typing
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
@@ -149,6 +150,7 @@ class ValueSpelling:
             type(functools.lru_cache(lambda: None)): self._cached_function,
             **dict.fromkeys((operator.itemgetter, operator.attrgetter, operator.methodcaller), self._getter),
             **dict.fromkeys((types.GenericAlias, types.UnionType), self._alias),
+            typing.NewType: self._new_type,
             **dict.fromkeys(_PRINTED, self._printed),
             **dict.fromkeys(_loaded_types(_PRINTED_IF_LOADED), self._printed),
             **dict.fromkeys(_loaded_types(["random.Random"]), self._random),
@@ -461,6 +463,10 @@ class ValueSpelling:
         origin = getattr(value, "__origin__", None)
         for number, given in enumerate((origin, *value.__args__)):
             self._value(f"{path}[{number}]", given, depth + 1)
+
+    def _new_type(self, path: str, value: typing.NewType, depth: int) -> None:
+        self._emit(path, f"NewType {value.__name__}".encode(), f"NewType {value.__name__}")
+        self._value(f"{path}.__supertype__", value.__supertype__, depth + 1)
 
     def _context_variable(self, path: str, value: contextvars.ContextVar[Any], depth: int) -> None:
         self._emit(path, f"ContextVar {value.name}".encode(), f"ContextVar {value.name}")
