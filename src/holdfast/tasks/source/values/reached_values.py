@@ -93,8 +93,6 @@ _MODULE_DUNDERS = frozenset(
     | {"__annotations__", "__holdfast_source__", "__holdfast_code__"}
 )
 
-_DECLARED_LATER = frozenset({GetSetDescriptorType, MemberDescriptorType})
-"""What stands in a class for something that only its objects have."""
 _FUNCTION_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 _MODULE_HOOKS = frozenset({"__getattr__", "__dir__"})
 """What a module answers with for names that it does not have."""
@@ -594,7 +592,7 @@ class ReachedValues:
             except ValueError:
                 continue
             self._hold_value(space, f"{path}({name})", held, around, owner=value)
-        for name, held in _defaults(value):
+        for name, held in () if _is_defined_by_python(value) else _defaults(value):
             self._hold_value(space, f"{path}({name}=)", held, around, owner=value)
         for name, held in sorted(value.__dict__.items()):
             self._hold_value(space, f"{path}.{name}", held, around, owner=value)
@@ -620,7 +618,7 @@ class ReachedValues:
         """What a class says of itself, also where it was made by a call and has no text."""
         members, space = type_dict(value), self._space_of(value)
         for name in DECLARED_OF_CLASS:
-            if name in members and members[name] is not None and type(members[name]) not in _DECLARED_LATER:
+            if _says_something(members.get(name)):
                 self._hold_value(space, f"{key}.{name}", members[name])
         fields = members.get("__dataclass_fields__", {})
         for name, field in fields.items():
@@ -650,6 +648,9 @@ class ReachedValues:
         return self._classes[id(value)]
 
     def _class_prefix(self, value: type) -> str:
+        if type_module(value) == "types":
+            # From Python 3.12 on, `make_dataclass` gives the module that it was called in.
+            return ""
         values = _namespace_of(value)
         return self._space(values).prefix if values is not None else ""
 
@@ -786,6 +787,14 @@ _NO_TEXT = CodeText(
 )
 
 
+def _says_something(declared: object) -> bool:
+    """Whether a class declares something: where it does not, versions of Python have nothing there, or nothing in it."""
+    if declared is None or type(declared) is GetSetDescriptorType or type(declared) is MemberDescriptorType:
+        return False
+    is_container = type(declared) is dict or type(declared) is tuple or type(declared) is frozenset
+    return bool(declared) if is_container else True
+
+
 def _is_own_name(value: object) -> bool:
     """Whether a name of a module stands for something of its own: not for a module, nor for `annotations`."""
     return type(value) is not ModuleType and type_module(type(value)) != "__future__"
@@ -817,6 +826,11 @@ def _full_name(imported: LocalImport, package: str) -> str:
         return importlib.util.resolve_name("." * imported.level + imported.module, package)
     except ImportError:
         return ""
+
+
+def _is_defined_by_python(value: FunctionType) -> bool:
+    """Whether a function is in Python's library as it is: its defaults may be others in another version of Python."""
+    return is_of_python(_module_of_code(value)) and "<locals>" not in value.__code__.co_qualname
 
 
 def _defaults(value: FunctionType) -> list[tuple[str, Any]]:
@@ -892,8 +906,19 @@ def _counts_in_class(owner: type, name: str, item: object) -> bool:
         return False
     function = item.__func__ if type(item) is staticmethod or type(item) is classmethod else item
     if type(function) is FunctionType:
-        return not _is_generated(owner, function)
+        return not _is_generated(owner, function) and not _is_added_by_maker(name, function)
     return name not in _CLASS_DUNDERS and not name.startswith("__pydantic")
+
+
+def _is_added_by_maker(name: str, item: FunctionType) -> bool:
+    """Whether a method is what the maker of a class gives to each: those of `Protocol`, and `__replace__` of fields.
+
+    They are others in another version of Python.
+    """
+    module = _module_of_code(item)
+    return (name.startswith("__") and module == "typing") or (
+        name == "__replace__" and not is_own_file(item.__code__.co_filename)
+    )
 
 
 def _is_generated(owner: type, item: FunctionType) -> bool:

@@ -510,6 +510,11 @@ class ValueSpelling:
                 if added not in _LOGGER_PARTS:
                     self._bounded(f"{path}.{added}", held, depth + 1)
             return
+        if issubclass_of(found, typing._SpecialForm):  # noqa: SLF001 - it has no other name
+            # Their classes are others in every version of Python.
+            name = object.__getattribute__(value, "_name")
+            self._emit(path, f"typing.{name}".encode(), f"typing.{name}")
+            return
         if type_module(found).partition(".")[0] == "numpy" and self._array(path, value, found):
             return
         if not self._is_spelled(found):
@@ -575,6 +580,8 @@ class ValueSpelling:
         names = [name for name in held if name not in internal and not name.startswith("__pydantic")]
         if type_module(found) == "typing":
             names = [name for name in names if name in _TYPING_PARTS]
+        elif is_of_python(type_module(found)) and not self._sink.is_own(found):
+            names = [name for name in names if not _is_of_version(name, held[name])]
         if is_of_holdfast(type_module(found)):
             # What a later version adds to a class of ours changes nothing where it is not used.
             defaults = _defaults_of_ours(found)
@@ -582,6 +589,19 @@ class ValueSpelling:
                 name for name in names if not name.startswith("_") and not _is_default(held[name], defaults.get(name))
             ]
         return [(name, held[name]) for name in sorted(names)]
+
+
+def _is_of_version(name: str, value: Any) -> bool:
+    """Whether an attribute of an object of Python's library is one that other versions of Python do not have."""
+    return name in _PARTS_OF_VERSIONS or (name.startswith("_") and id(type(value)) in _CONTAINERS and not value)
+
+
+_CONTAINERS = frozenset(map(id, (list, tuple, dict, set, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)))
+_PARTS_OF_VERSIONS = frozenset(
+    {"_delete", "_prefixes", "_comment_prefixes", "_inline_comment_prefixes", "_allow_unnamed_section"}
+    | {"is_shutdown", "suggest_on_error", "color", "_method_cache"}
+)
+"""Of temporary directories, queues and parsers, what has no effect on what they give once they were made."""
 
 
 def _held_by_object(value: Any, found: type) -> tuple[dict[str, Any], set[str]]:
