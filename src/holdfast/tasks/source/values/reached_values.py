@@ -788,7 +788,7 @@ _NO_TEXT = CodeText(
 
 
 def _says_something(declared: object) -> bool:
-    """Whether a class declares something: where it does not, versions of Python have nothing there, or nothing in it."""
+    """Whether a class declares something; where it does not, Python has nothing there, or something empty."""
     if declared is None or type(declared) is GetSetDescriptorType or type(declared) is MemberDescriptorType:
         return False
     is_container = type(declared) is dict or type(declared) is tuple or type(declared) is frozenset
