@@ -87,7 +87,7 @@ def contents(run):
         if path.is_file():
             data = path.read_bytes()
             yield path, data
-            if data[:4] == b"\x28\xb5\x2f\xfd":
+            if path.suffix == ".zst" or data[:4] == b"\x28\xb5\x2f\xfd":
                 yield path, zstandard.ZstdDecompressor().stream_reader(data, read_across_frames=True).read()
 
 
