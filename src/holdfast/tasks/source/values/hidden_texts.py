@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.models.redaction import SHORTEST, Secrets, known_secrets
+from holdfast.models.redaction import SHORTEST, Secrets, environment_secrets, known_secrets
 from holdfast.spec.loading.key_detection import has_credentials, looks_like_key, without_keys
 
 KEY_MARK = "[key]"
@@ -38,7 +38,7 @@ def environment_keys(environment: Mapping[str, str] = os.environ) -> Iterator[tu
 def hide_environment_keys() -> None:
     """From now on, no error of this process shows a key of the environment; a person's own code may read them all."""
     for name, value in environment_keys():
-        known_secrets.remember(name, value)
+        environment_secrets.remember(name, value)
 
 
 class TextMask:
