@@ -15,6 +15,7 @@ import pytest
 from code_project import code
 
 from holdfast.run.drift.code_changes import code_changes, first_changes
+from holdfast.tasks.source.values.code_tree import take_code
 from holdfast.tasks.task_code import code_of
 from holdfast.tasks.task_reference import load_use
 
@@ -165,3 +166,23 @@ def test_a_key_in_a_line_that_sets_something_is_not_recorded(tmp_path, monkeypat
     tree = code_of(load_use("tk.py:t", tmp_path), SALT).tree
     nodes = tree.roots["solver"]
     assert nodes["os (set at import)"].text == "os.environ['STYLE_X'] = '[key]'"
+
+
+@pytest.mark.parametrize(
+    ("made", "change"),
+    [
+        ("[str(n) for n in range(30_000)]", "TABLE[:] = ['other'] * 30_000"),
+        ("{n: str(n) for n in range(30_000)}", "TABLE.update(dict.fromkeys(TABLE, 'other'))"),
+        ("{str(n) for n in range(30_000)}", "TABLE.add('other')"),
+    ],
+)
+def test_resume_81_a_large_table_that_was_changed_in_this_process(tmp_path, made, change):
+    """81: too large to be compared, and yet known to hold other things than at first."""
+    (tmp_path / "tk.py").write_text(code(f"TABLE = {made}\n" + SOLVE.format("len(TABLE)")))
+    task = load_use("tk.py:t", tmp_path)
+    root = {"solver": task.solver}
+    first, again = take_code(root), take_code(root)
+    assert again.mutated == frozenset() and again.roots == first.roots
+    exec(change, task.solver.__globals__)
+    changed = take_code(root)
+    assert changed.mutated == {"TABLE"} and changed.roots["solver"]["TABLE"] != first.roots["solver"]["TABLE"]

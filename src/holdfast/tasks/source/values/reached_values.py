@@ -111,6 +111,8 @@ class TakenTree(NamedTuple):
     written: set[str]
     """The names of what the code itself changes."""
     codes: dict[str, CodeType]
+    samples: dict[str, tuple[int, ...]]
+    """Of values that are too large, some of their members; they mean something in this process only."""
 
 
 class _Names(NamedTuple):
@@ -177,7 +179,7 @@ class ReachedValues:
         self._drop_orders()
         written = {name for text in self._texts for name in text.written}
         codes = {f"{key}()": code for code, key in self._codes.values()}
-        return TakenTree(self._nodes, self._held, self._files, self._places, written, codes)
+        return TakenTree(self._nodes, self._held, self._files, self._places, written, codes, self._spelling.samples)
 
     def _drop_orders(self) -> None:
         """The order of a map that code only looks things up in makes no difference."""

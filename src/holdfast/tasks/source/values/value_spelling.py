@@ -14,6 +14,7 @@ import datetime as dt
 import enum
 import functools
 import gc
+import itertools
 import marshal
 import operator
 import pathlib
@@ -120,6 +121,8 @@ class ValueSpelling:
         self._seen: dict[int, str] = {}
         self._kept: list[object] = []
         self._inside: set[int] = set()
+        self.samples: dict[str, tuple[int, ...]] = {}
+        """Of what is too large, which objects some of its members are: within this process, that tells a change."""
         self._by_type: dict[type, Callable[[str, Any, int], None]] = {
             **dict.fromkeys(_SCALARS, self._scalar),
             list: self._list,
@@ -174,6 +177,7 @@ class ValueSpelling:
             if depth and spent < 0.5 and not found.alone:
                 raise
             self._give_back(before, nodes, size)
+            self.samples[path] = _sample(value)
             self._opaque(path, "too large", "too large")
 
     def _give_back(self, before: int, nodes: int, size: int) -> None:
@@ -589,6 +593,21 @@ class ValueSpelling:
                 name for name in names if not name.startswith("_") and not _is_default(held[name], defaults.get(name))
             ]
         return [(name, held[name]) for name in sorted(names)]
+
+
+def _sample(value: object) -> tuple[int, ...]:
+    """How many members a large container has, and which objects some of them are."""
+    if type(value) is list or type(value) is tuple:
+        return len(value), *map(id, value[:: len(value) // _SAMPLED + 1])
+    if type(value) is dict:
+        some = itertools.islice(value.items(), _SAMPLED)
+        return len(value), *(id(part) for pair in some for part in pair)
+    if type(value) is set or type(value) is frozenset or type(value) is collections.deque:
+        return len(value), *map(id, itertools.islice(value, _SAMPLED))
+    return ()
+
+
+_SAMPLED = 64
 
 
 def _is_of_version(name: str, value: Any) -> bool:
