@@ -104,7 +104,7 @@ SET_UP = {
         "def f(): return 'a'\nf.__code__ = f.__code__.replace(co_consts=(None, 'one'))\n" + SOLVE.format("f()"),
         "'one'",
         "'two'",
-        "the compiled code of f() has changed; no file has its source",
+        "the code of f() has changed (its source was not known, so compiled code is compared)",
     ),
     "name of a function": ("def f(): pass\nf.__name__ = 'one'\n" + SOLVE.format("f.__name__"), "'one'", "'two'", "f.__name__ has changed: 'one' → 'two'"),
     "name of a class": ("class A: pass\nA.__name__ = 'one'\n" + SOLVE.format("A.__name__"), "'one'", "'two'", "A.__name__ has changed: 'one' → 'two'"),
