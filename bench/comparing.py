@@ -53,13 +53,14 @@ _HELPER = "LIMITS = {name: number for number, name in enumerate('abcdefgh')}\n" 
 )
 _FOLD = "def fold(text, number):\n    return " + " + ".join(f"part_{n}(text)" for n in range(20)) + "[number % 9:]\n"
 _PROGRAM = """
-import json, sys, time
+import gc, json, sys, time
 from pathlib import Path
 from holdfast.run.drift.code_changes import code_changes
 from holdfast.tasks.source.values.code_tree import take_code
 from holdfast.tasks.task_code import code_of
 from holdfast.tasks.task_reference import load_use
 made = load_use("tk.py:t", Path(sys.argv[1]))
+gc.collect(0)  # what the import has made is due to be looked at once, by whatever comes next
 before = time.process_time()
 code = code_of(made, "00" * 16)
 changes = code_changes(code.tree, code.tree)

@@ -47,7 +47,7 @@ def test_a_sample_of_seeds(kind):
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("kind", [HARMFUL, NEUTRAL, "keys"])
 def test_all_seeds(kind):
     """Resume 52-61, 80-82: 500 changes that alter a prompt or a score, 500 that alter neither, 500 tasks with keys."""

@@ -20,7 +20,7 @@ import holdfast as package
 SOURCE = Path(package.__file__).parents[1]
 NEEDED = "import aiohttp, click, msgspec, yaml, rich, zstandard, sys; print(sys.version_info[:2])"
 TASK = """
-import abc, collections, dataclasses, datetime, decimal, enum, fractions, functools, pathlib, re, string, types, typing
+import abc, collections, configparser, dataclasses, datetime, decimal, enum, fractions, functools, pathlib, queue, re, string, tempfile, types, typing
 
 class Pair(typing.NamedTuple):
     tone: str
@@ -57,6 +57,23 @@ class Own(Base, typing.Generic[typing.TypeVar("T")]):
 class Where(type(pathlib.Path())): pass
 class Much(decimal.Decimal): pass
 
+class Says(typing.Protocol):
+    def say(self): return "p"
+
+class Said(Says):
+    @functools.singledispatchmethod
+    def on(self, x): return x
+
+class Row(typing.TypedDict):
+    a: str
+
+Made = dataclasses.make_dataclass("Made", [("p", str, "m")])
+Settings = configparser.ConfigParser()
+Settings.read_string("[a]\\np=1")
+Waiting = queue.Queue()
+Waiting.put("w")
+Folder = tempfile.TemporaryDirectory()
+
 def outer(k):
     def inner(x, *, d={"b": 1, "a": 2}):
         try:
@@ -67,10 +84,11 @@ def outer(k):
 VALUES = [Pair("a", 1), Old(1), Config(), Kind.A, Flag.X | Flag.Y, Word.HI, Own("x"), Where("a/b"), Much("1.5"),
     datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC), fractions.Fraction(1, 3), re.compile("a", re.I), types.SimpleNamespace(a=1),
     string.Template("$a"), functools.partial(outer, "p"), collections.Counter("aab"), list[int], int | None, pathlib.PurePosixPath("q"),
-    functools.lru_cache(outer), str.upper, "a".join, collections.deque([1], 3), types.MappingProxyType({"a": 1}), range(3), outer("k")]
+    functools.lru_cache(outer), str.upper, "a".join, collections.deque([1], 3), types.MappingProxyType({"a": 1}), range(3), outer("k"),
+    Said(), Row, Made(), Settings, Waiting, Folder, typing.Literal["a"], typing.NewType("New", str), typing.TypedDict, typing.Optional[int]]
 
 async def solve(trial):
-    return (await trial.generate(repr(len(VALUES)))).text
+    return (await trial.generate(repr(len(VALUES)) + str(Row.__required_keys__))).text
 """
 
 

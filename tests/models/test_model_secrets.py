@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from chat_server import answering, ask_once, chat_server, completion, raw_server
 
-from holdfast.models import ModelError, Rejected, Unavailable
+from holdfast.models import ModelError, Rejected, Unavailable, redaction
 from holdfast.models.errors import excerpt
 from holdfast.models.redaction import Secrets, known_secrets
 from holdfast.run import SessionContents
@@ -180,3 +180,13 @@ def test_a_key_on_the_command_line_is_not_recorded(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["script.py", "--key=sk-recognisable-0123456789"])
     contents = SessionContents(name="n", config={"models": {"m": {"api_key_env": "MY_KEY"}}})
     assert session_record("00", 1, [], contents).invocation == ["script.py", "--key=[MY_KEY]"]
+
+
+def test_a_key_of_the_environment_is_hidden_in_errors_only(monkeypatch):
+    """What no provider has read may stand in a reply by chance; in an error it is replaced."""
+    monkeypatch.setattr(redaction, "environment_secrets", Secrets())
+    redaction.environment_secrets.remember("SOME_TOKEN", "truncate-left")
+    assert redaction.redact("cut: truncate-left") == "cut: truncate-left"
+    assert redaction.redact_json({"a": "truncate-left"}) == {"a": "truncate-left"}
+    assert redaction.redact_error("cut: truncate-left") == "cut: [SOME_TOKEN]"
+    assert redaction.redact_error_json({"truncate-left": ["truncate-left"]}) == {"[SOME_TOKEN]": ["[SOME_TOKEN]"]}

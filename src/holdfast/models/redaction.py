@@ -1,6 +1,8 @@
 """No known secret passes: its value is replaced wherever a reply or an error would carry it on.
 
-Known are the values that a provider read from the environment, with `read_key`. Each is found as it is,
+Known are the values that a provider read from the environment, with `read_key`, and the keys in `.env`. Other keys of
+the environment are replaced in errors only: a person's own code may read them, and a reply may hold such a text by
+chance. Each is found as it is,
 JSON-escaped and URL-escaped. A value of fewer than twelve characters is left alone, for it would also hit innocent
 text.
 """
@@ -8,7 +10,7 @@ text.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import ConfigurationError
@@ -78,6 +80,10 @@ known_secrets = Secrets()
 """One for the process, as the environment is: a key of one model is also redacted from another's replies."""
 
 
+environment_secrets = Secrets()
+"""Keys of the environment that no provider has read, for errors of a person's own code."""
+
+
 def read_key(name: str, variable: str, environment: Mapping[str, str] = os.environ) -> str:
     """The key in an environment variable, redacted from now on; `name` is the model's, for a refusal.
 
@@ -105,12 +111,24 @@ def redact(text: str) -> str:
     return known_secrets.redact(text)
 
 
+def redact_error(text: str) -> str:
+    """The text of an error without any known secret, and without keys of the environment."""
+    return environment_secrets.redact(redact(text))
+
+
 def redact_json(value: Any) -> Any:
     """The same JSON value with every known secret replaced, in its texts and its keys."""
-    if not known_secrets.longest:
-        return value
+    return _redacted_json(value, redact) if known_secrets.longest else value
+
+
+def redact_error_json(value: Any) -> Any:
+    """The same for what an error holds."""
+    return _redacted_json(value, redact_error) if known_secrets.longest or environment_secrets.longest else value
+
+
+def _redacted_json(value: Any, replaced: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return redact(value)
+        return replaced(value)
     if isinstance(value, dict):
-        return {redact(key): redact_json(item) for key, item in value.items()}
-    return [redact_json(item) for item in value] if isinstance(value, list) else value
+        return {replaced(key): _redacted_json(item, replaced) for key, item in value.items()}
+    return [_redacted_json(item, replaced) for item in value] if isinstance(value, list) else value

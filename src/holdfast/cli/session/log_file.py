@@ -17,7 +17,7 @@ from holdfast.api.progress.text import end_text, progress_text
 from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.progress import Progress
 from holdfast.errors import UsageError
-from holdfast.models.redaction import redact
+from holdfast.models.redaction import redact_error
 from holdfast.terminal.text import printable
 
 
@@ -45,7 +45,7 @@ class LogFile:
     def write(self, text: str) -> None:
         """Appends a message, each of its lines with the time."""
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        lines = printable(redact(text)).splitlines() or [""]
+        lines = printable(redact_error(text)).splitlines() or [""]
         data = "".join(f"{now} {line}\n" for line in lines).encode(errors="backslashreplace")
         # Behind a line that a full disk has cut off, a new one begins.
         data = b"\n" + data if self._is_torn else data

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from holdfast.errors import ReplyWithoutText, RunHeld, StepInterrupted, StorageFailure
 from holdfast.models.errors import Blocked, ModelError
 from holdfast.models.message import encodable
-from holdfast.models.redaction import redact
+from holdfast.models.redaction import redact_error
 from holdfast.run.core.records import Failure
 from holdfast.tasks.answer import InvalidAnswer
 
@@ -108,7 +108,7 @@ def redacted_traceback(error: BaseException) -> str:
 
 
 def _redacted(text: str) -> str:
-    text_without_keys: str = encodable(redact(text))
+    text_without_keys: str = encodable(redact_error(text))
     return text_without_keys
 
 

@@ -111,7 +111,8 @@ def _code_sentence(name: str, old: ValueNode | None, new: ValueNode | None, wher
         return f"{what}{where} is used and was not before"
     if new is None:
         return f"{what} is no longer used"
-    return f"the code of {what}{where} has changed"
+    compiled = " (its source was not known, so compiled code is compared)" if BYTECODE in {old.kind, new.kind} else ""
+    return f"the code of {what}{where} has changed{compiled}"
 
 
 def code_changes(

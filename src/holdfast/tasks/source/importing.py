@@ -96,7 +96,11 @@ class guarded:  # noqa: N801 - reads as a word where it is used
         if isinstance(error, SyntaxError) and error.filename and is_local(error.filename):
             place = f"{Path(error.filename).name} line {error.lineno}"
             raise ConfigurationError(f"{self.what} is not valid Python: {place}: {error.msg}.") from None
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        from holdfast.models.redaction import redact_error  # noqa: PLC0415 - for an error only
+        from holdfast.tasks.source.values.hidden_texts import hide_environment_keys  # noqa: PLC0415
+
+        hide_environment_keys()
+        said = " ".join(redact_error(f"{type(error).__name__}: {error}").split())[:300]
         raise ConfigurationError(f"{self.what} raised {said.rstrip('.: ')}{_own_line(trace)}.") from None
 
 
@@ -160,7 +164,7 @@ def _execute_module(name: str, path: Path, source: bytes, shown: str) -> ModuleT
     if spec is None:
         raise ConfigurationError(f"{shown} cannot be imported.")
     module = importlib.util.module_from_spec(spec)
-    module.__dict__["__holdfast_source__"] = source
+    module.__dict__["__holdfast_source__"], module.__dict__["__holdfast_code__"] = source, code
     _remember_lines(path, source)
     sys.modules[name] = module
     try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from holdfast.models.redaction import redact
+from holdfast.models.redaction import redact_error
 from holdfast.spec.loading.key_detection import looks_like_key
 
 
 def holds_key(path: Path) -> bool:
     """Whether a Python file holds a key that this process knows, or something in the form of one."""
     text = path.read_bytes().decode("utf-8", "replace")
-    if redact(text) != text:
+    if redact_error(text) != text:
         return True
     # Names such as hf_hub_download have the form of a key too, so only what is quoted or commented counts.
     return looks_like_key(text) and any(map(looks_like_key, _written_texts(text)))

@@ -22,7 +22,7 @@ from holdfast.engine.trials.error_boundary import LimitReached, error_text, guar
 from holdfast.errors import RunHeld, StepError, StorageFailure
 from holdfast.models.errors import ModelError
 from holdfast.models.message import encodable
-from holdfast.models.redaction import redact, redact_json
+from holdfast.models.redaction import redact_error, redact_error_json
 from holdfast.run.core.records import RaisedError
 from holdfast.tasks.json_values import Unrecordable, recorded
 from holdfast.tasks.source.importing import main_module_name
@@ -157,7 +157,7 @@ def _state_of(error: BaseException) -> tuple[list[Any], dict[str, Any]]:
         raise _CannotRemake("Its arguments cannot be recorded.")
     found = {name: guard_call(_spell, value) for name, value in _attributes(error)}
     kept = {name: one.value for name, one in found.items() if one.error is None}
-    return cast("list[Any]", spelled.value), cast("dict[str, Any]", redact_json(kept))
+    return cast("list[Any]", spelled.value), cast("dict[str, Any]", redact_error_json(kept))
 
 
 def _attributes(error: BaseException) -> Iterator[tuple[str, Any]]:
@@ -195,14 +195,14 @@ def _spell(value: Any) -> Any:
         return {_TUPLE: [_spell(item) for item in value]}
     if type(value) is bytes:
         # Keys are ASCII, so they are found in any bytes.
-        return {_BYTES: base64.b64encode(redact(value.decode("latin-1")).encode("latin-1")).decode()}
+        return {_BYTES: base64.b64encode(redact_error(value.decode("latin-1")).encode("latin-1")).decode()}
     if type(value) is list:
         return [_spell(item) for item in value]
     if type(value) is dict and all(type(key) is str for key in value):
         if not value.keys().isdisjoint((_TUPLE, _BYTES)):
             raise Unrecordable("looks like something else")
-        return {redact(key): _spell(item) for key, item in value.items()}
-    return redact_json(recorded(str(value) if isinstance(value, PurePath) else value))
+        return {redact_error(key): _spell(item) for key, item in value.items()}
+    return redact_error_json(recorded(str(value) if isinstance(value, PurePath) else value))
 
 
 def _unspell(value: Any) -> Any:
@@ -224,7 +224,7 @@ def _check_remade(error: BaseException, raised: RaisedError) -> None:
         raise _CannotRemake("Its arguments or attributes cannot be set again.")
     before, after = guard_call(str, error), guard_call(str, made)
     if type(before.error) is not type(after.error) or (
-        before.error is None and redact(str(before.value)) != redact(str(after.value))
+        before.error is None and redact_error(str(before.value)) != redact_error(str(after.value))
     ):
         raise _CannotRemake("Its message depends on something that cannot be recorded.")
 

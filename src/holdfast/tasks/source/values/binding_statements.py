@@ -36,16 +36,28 @@ def statements_naming(source: SourceText, name: str) -> list[ast.stmt]:
 
 
 def patched_attributes(source: SourceText) -> Iterator[Chain]:
-    """The dotted names that code assigns to, wherever it is: `json.dumps = …`, `setattr(json, "dumps", …)`."""
+    """The dotted names that code assigns to or changes, wherever it is: `json.dumps = …`,
+    `setattr(json, "dumps", …)`, `json.dumps.__kwdefaults__["indent"] = …`.
+    """
     for node in source.nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            chain = dotted_name(node)
-            if chain:
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            chain = dotted_name(_without_items(node))
+            if chain[1:] and chain not in _OF_THE_PROCESS:
                 yield chain
         elif isinstance(node, ast.Call) and dotted_name(node.func) == ("setattr",) and len(node.args) == 3:
             home, name = dotted_name(node.args[0]), getattr(node.args[1], "value", None)
             if home and isinstance(name, str):
                 yield (*home, name)
+
+
+_OF_THE_PROCESS = frozenset({("os", "environ"), ("sys", "modules"), ("sys", "path"), ("sys", "argv")})
+"""Tables that hold far more than what one line puts into them."""
+
+
+def _without_items(node: ast.AST) -> ast.AST:
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node
 
 
 def dotted_name(node: ast.AST) -> Chain:

@@ -25,8 +25,23 @@ _CLOSED = (*_FUNCTIONS, ast.ClassDef, ast.Constant, ast.expr_context)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _READS_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir", "globals"})
 """Builtins through which code sees the names of its variables."""
+DECLARED_OF_CLASS = (
+    *("__doc__", "__annotations__", "__total__", "__required_keys__", "__optional_keys__", "__abstractmethods__"),
+    "__slots__",
+)
+"""What a class says of itself, and what Python works out from that."""
 _READS_DEFINITIONS = frozenset(
-    {"__doc__", "getdoc", "__annotations__", "get_type_hints", "signature", "getsource", "get_annotations"}
+    {
+        *DECLARED_OF_CLASS,
+        "__readonly_keys__",
+        "__mutable_keys__",
+        "__protocol_attrs__",
+        "getdoc",
+        "get_type_hints",
+        "signature",
+        "getsource",
+        "get_annotations",
+    }
     | {"getfullargspec", "getsourcelines", "__signature__", "__slots__", "__orig_bases__", "get_original_bases"}
     | {"__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "model_fields", "model_json_schema"}
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from holdfast.tasks.source.values.first_taken import settle
-from holdfast.tasks.source.values.hidden_texts import TextMask
+from holdfast.tasks.source.values.hidden_texts import TextMask, hide_environment_keys
 from holdfast.tasks.source.values.reached_values import ReachedValues
 from holdfast.tasks.source.values.taken_code import TakenCode
 from holdfast.tasks.source.values.value_spelling import TakenNode
@@ -26,6 +26,7 @@ def take_code(roots: Mapping[str, object]) -> TakenCode:
 
 
 def _take_code(roots: Mapping[str, object]) -> TakenCode:
+    hide_environment_keys()
     mask = TextMask()
     taken: dict[str, dict[str, TakenNode]] = {}
     files: set[str] = set()
@@ -34,10 +35,24 @@ def _take_code(roots: Mapping[str, object]) -> TakenCode:
     codes = {}
     for name, root in roots.items():
         tree = ReachedValues(mask).take(root)
-        taken[name], changed = settle(tree)
+        nodes, changed = settle(tree)
+        taken[name] = _without_keys(nodes, mask)
         files |= tree.files
         places |= tree.places
         mutated |= changed
         codes[name] = tree.codes
     paths = sorted(Path(name) for name in files if Path(name).is_file())
     return TakenCode(taken, paths, places, frozenset(mutated), codes)
+
+
+def _without_keys(nodes: dict[str, TakenNode], mask: TextMask) -> dict[str, TakenNode]:
+    """The nodes without keys in their names, which are not spelled as values are."""
+    whole = "\n".join((*nodes, *(node.text for node in nodes.values())))
+    if mask.without_known_keys(whole) == whole:
+        return nodes
+    return {mask.without_known_keys(name): _node_without_keys(node, mask) for name, node in nodes.items()}
+
+
+def _node_without_keys(node: TakenNode, mask: TextMask) -> TakenNode:
+    spelled = mask.without_known_keys(node.spelled.decode(errors="surrogateescape"))
+    return TakenNode(node.kind, spelled.encode(errors="surrogateescape"), mask.without_known_keys(node.text))

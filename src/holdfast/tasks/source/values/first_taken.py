@@ -27,6 +27,7 @@ class _First(NamedTuple):
     """What had it and what it was: kept, so that nothing else gets their identities."""
     nodes: Mapping[str, TakenNode]
     statements: bytes
+    samples: Mapping[str, tuple[int, ...]]
 
 
 _FIRST: dict[tuple[int, str], _First] = {}
@@ -38,9 +39,12 @@ def settle(tree: TakenTree) -> tuple[dict[str, TakenNode], set[str]]:
     nodes = dict(tree.nodes)
     mutated: set[str] = set()
     for held in tree.held:
-        first = _first_of(held)
+        first = _first_of(held, tree.samples)
         before = {held.path + key: node for key, node in first.nodes.items()}
         is_same = _holds(first) is held.value
+        for key in _refilled(held, first, tree.samples) if is_same else ():
+            nodes[key] = _another(held.nodes[key])
+            mutated.add(key)
         if not is_same and type(held.value) is FunctionType:
             # Another function of the same code, which holds other values.
             mutated |= {key for key in tree.nodes if key.startswith(f"{held.path}(")}
@@ -106,9 +110,16 @@ def _holds(first: _First) -> object:
     return first.held[1]
 
 
-def _first_of(held: HeldValue) -> _First:
+def _refilled(held: HeldValue, first: _First, samples: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """What is too large to be compared, and has other members than it had."""
+    found = [(key, first.samples.get(key.removeprefix(held.path))) for key in held.nodes if key in samples]
+    return [key for key, before in found if before is not None and before != samples[key]]
+
+
+def _first_of(held: HeldValue, samples: Mapping[str, tuple[int, ...]]) -> _First:
     relative = {key.removeprefix(held.path): node for key, node in held.nodes.items()}
-    now = _First((held.owner, held.value), relative, held.statements)
+    sampled = {key.removeprefix(held.path): samples[key] for key in held.nodes if key in samples}
+    now = _First((held.owner, held.value), relative, held.statements, sampled)
     keys = [(id(held.value), "")] if _is_object(held.value) else []
     if held.owner is not None:
         keys.insert(0, (id(held.owner), held.path))

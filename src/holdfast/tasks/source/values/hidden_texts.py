@@ -11,10 +11,10 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.models.redaction import SHORTEST, Secrets, known_secrets
+from holdfast.models.redaction import SHORTEST, Secrets, environment_secrets, known_secrets
 from holdfast.spec.loading.key_detection import has_credentials, looks_like_key, without_keys
 
 KEY_MARK = "[key]"
@@ -26,17 +26,28 @@ _SHORTEST_DIRECTORY = 4
 """Characters: `/a` and the like would be found in texts that are no paths."""
 
 
+def environment_keys(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
+    """The keys in the environment, each with the name of its variable."""
+    for name, value in environment.items():
+        if _SECRET_VARIABLE.search(name):
+            yield name, value
+        elif _SECRETS_VARIABLE.search(name):
+            yield from ((name, word) for word in _RANDOM_WORD.findall(value))
+
+
+def hide_environment_keys() -> None:
+    """From now on, no error of this process shows a key of the environment; a person's own code may read them all."""
+    for name, value in environment_keys():
+        environment_secrets.remember(name, value)
+
+
 class TextMask:
     """The environment and the directories of one moment."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._secrets = Secrets()
-        for name, value in environment.items():
-            if _SECRET_VARIABLE.search(name):
-                self._remember(value)
-            elif _SECRETS_VARIABLE.search(name):
-                for word in _RANDOM_WORD.findall(value):
-                    self._remember(word)
+        for _, value in environment_keys(environment):
+            self._remember(value)
         self._environment = {value for value in environment.values() if value}
         self._directories: list[str] = []
 
@@ -59,18 +70,21 @@ class TextMask:
             return text
         if has_credentials(text):
             return KEY_MARK
-        return without_keys(self._secrets.marked(known_secrets.marked(text, KEY_MARK), KEY_MARK), KEY_MARK)
+        return without_keys(self.without_known_keys(text), KEY_MARK)
 
     def spelled(self, text: str) -> str:
         """The text as it is compared."""
         return self._relative(self.without_keys(text))
 
+    def without_known_keys(self, text: str) -> str:
+        """The text without keys of the environment; names of functions and attributes may hold them too."""
+        return self._secrets.marked(known_secrets.marked(text, KEY_MARK), KEY_MARK)
+
     def holds_own_key(self, text: str) -> bool:
         """Whether a text has a key in it that is not from the environment."""
         if len(text) < SHORTEST or not (looks_like_key(text) or has_credentials(text)):
             return False
-        marked = self._secrets.marked(known_secrets.marked(text, KEY_MARK), KEY_MARK)
-        return KEY_MARK not in marked and not self.is_from_environment(text)
+        return KEY_MARK not in self.without_known_keys(text) and not self.is_from_environment(text)
 
     def changes_any(self, texts: Sequence[str]) -> bool:
         """Whether any of many texts is compared otherwise than it is."""

@@ -15,19 +15,17 @@ import functools
 import importlib
 import importlib.util
 import sys
+import types
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import (
-    BuiltinFunctionType,
     CodeType,
     FunctionType,
-    GetSetDescriptorType,
-    MemberDescriptorType,
     MethodType,
     ModuleType,
 )
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import BYTECODE, CLASS, CODE, OPAQUE, ORDER_OF, PACKAGE, STATEMENTS, STATEMENTS_OF, VALUE
@@ -39,8 +37,26 @@ from holdfast.tasks.source.values.binding_statements import (
     statements_naming,
     statements_of,
 )
-from holdfast.tasks.source.values.code_text import CodeText, LocalImport, code_text, imports_within
+from holdfast.tasks.source.values.class_members import counts_in_class, declares_something
+from holdfast.tasks.source.values.code_text import (
+    DECLARED_OF_CLASS,
+    CodeText,
+    LocalImport,
+    code_text,
+    imports_within,
+)
+from holdfast.tasks.source.values.definition_parts import (
+    defaults_of,
+    given_names,
+    is_class,
+    is_defined_by_python,
+    members_of,
+    module_of_code,
+    namespace_of,
+    owner_module,
+)
 from holdfast.tasks.source.values.hidden_texts import TextMask
+from holdfast.tasks.source.values.import_effects import ImportEffect, import_effects
 from holdfast.tasks.source.values.installed_packages import (
     distribution_of,
     is_of_holdfast,
@@ -55,33 +71,17 @@ from holdfast.tasks.source.values.type_parts import (
     type_dict,
     type_label,
     type_module,
-    type_mro,
     type_qualname,
 )
-from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling
+from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling, shown_line
 
-_CLASS_INTERNALS = frozenset(
-    {"_abc_impl", "_member_names_", "_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_"}
-    | {"_use_args_", "_member_type_", "_value_repr_", "_new_member_", "_generate_next_value_", "_is_protocol"}
-    | {"_is_runtime_protocol", "_unhashable_values_map_"}
-)
 _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
 """Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""
-_CLASS_DUNDERS = frozenset(
-    {"__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__annotations__", "__annotate__", "__slots__"}
-    | {"__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__"}
-    | {"__parameters__", "__orig_bases__", "__abstractmethods__", "__dataclass_fields__", "__dataclass_params__"}
-    | {"__hash__", "__type_params__", "__struct_config__", "__struct_encode_fields__", "__signature__", "__total__"}
-    | {"__required_keys__", "__optional_keys__", "__readonly_keys__", "__mutable_keys__", "__protocol_attrs__"}
-    | {"__non_callable_proto_members__", "__callable_proto_members_only__", "__attrs_attrs__", "__attrs_own_setattr__"}
-    | {"__attrs_props__", "__class_vars__", "__private_attributes__", "__fields__"}
-)
-"""What Python and the makers of classes keep in a class: it follows from the rest, or changes nothing."""
 _DATACLASS_OPTIONS = ("init", "repr", "eq", "order", "unsafe_hash", "frozen")
 _FIELD_PARTS = ("init", "kw_only", "repr", "compare", "hash")
 _MODULE_DUNDERS = frozenset(
     {"__name__", "__file__", "__spec__", "__loader__", "__package__", "__path__", "__cached__", "__builtins__"}
-    | {"__annotations__", "__holdfast_source__"}
+    | {"__annotations__", "__holdfast_source__", "__holdfast_code__"}
 )
 
 _MODULE_HOOKS = frozenset({"__getattr__", "__dir__"})
@@ -111,6 +111,8 @@ class TakenTree(NamedTuple):
     written: set[str]
     """The names of what the code itself changes."""
     codes: dict[str, CodeType]
+    samples: dict[str, tuple[int, ...]]
+    """Of values that are too large, some of their members; they mean something in this process only."""
 
 
 class _Names(NamedTuple):
@@ -156,24 +158,28 @@ class ReachedValues:
         self._own_types: dict[int, bool] = {}
         self._functions: dict[int, str] = {}
         self._named_functions: set[str] = set()
+        self._definitions: list[tuple[FunctionType | type, str]] = []
+        self._effects: list[tuple[ImportEffect, _Names]] = []
+        self._packages: set[str] = set()
         self._kept: list[object] = []
         self._taken_keys: dict[str, object] = {}
         self._home: dict[str, Any] | None = None
 
     def take(self, root: object) -> TakenTree:
         """Walks from the object to everything that it reaches."""
-        self._home = _namespace_of(root)
+        self._home = namespace_of(root)
         for name, value in self._start(root):
             space = None if self._home is None else self._space(self._home)
             self._hold_value(space, name, value, functools.partial(self._around, value))
         self._work()
-        while any(text.reads_definitions for text in self._texts) and (self._written or self._own_classes):
-            self._add_documentation()
+        while self._add_import_effects() or self._add_documentation():
             self._work()
+        if any({"__name__", "__qualname__"} & text.mentioned for text in self._texts):
+            self._add_given_names()
         self._drop_orders()
         written = {name for text in self._texts for name in text.written}
         codes = {f"{key}()": code for code, key in self._codes.values()}
-        return TakenTree(self._nodes, self._held, self._files, self._places, written, codes)
+        return TakenTree(self._nodes, self._held, self._files, self._places, written, codes, self._spelling.samples)
 
     def _drop_orders(self) -> None:
         """The order of a map that code only looks things up in makes no difference."""
@@ -190,7 +196,7 @@ class ReachedValues:
         """The values to begin with, by the names that they have in the tree."""
         if type(root) is MethodType and type(root.__func__) is FunctionType:
             owner = root.__self__
-            label = type_qualname(owner) if _is_class(owner) else f"{type_qualname(type(owner))}(…)"
+            label = type_qualname(owner) if is_class(owner) else f"{type_qualname(type(owner))}(…)"
             return [(label, owner), (self._function_key(root.__func__), root.__func__)]
         if type(root) is FunctionType:
             return [(self._function_key(root), root)]
@@ -229,6 +235,7 @@ class ReachedValues:
             self._named_functions.add(key)
             self._functions[id(value)] = place = path if is_one_of_many else key
             self._kept.append(value)
+            self._definitions.append((value, place))
             self._waiting.append(functools.partial(self._define, value, key, place))
         first = self._functions[id(value)]
         same = "" if first in {key, path} else f" {first}"
@@ -253,6 +260,9 @@ class ReachedValues:
 
     def _is_own_type(self, found: type) -> bool:
         module = type_module(found)
+        if module == "types":
+            # `make_dataclass` and `new_class` say so of classes that are somebody's own.
+            return vars(types).get(type_qualname(found)) is not found
         if is_of_python(module) or is_of_holdfast(module):
             # A class may say that it is of another module than all its methods; one method may only be patched.
             methods = [item for item in type_dict(found).values() if type(item) is FunctionType]
@@ -270,6 +280,7 @@ class ReachedValues:
         return unnumbered(value.__name__).removeprefix("holdfast_task_")
 
     def _add_package(self, module: str) -> None:
+        self._packages.add(module.partition(".")[0].lstrip("_"))
         found = distribution_of(module)
         if found is not None:
             self._nodes[f"package {found.name}"] = TakenNode(PACKAGE, found.version.encode(), found.version)
@@ -312,7 +323,7 @@ class ReachedValues:
     def _builtin_name(self, name: str) -> None:
         """A builtin counts only where code has put something else in its place."""
         value = vars(builtins).get(name)
-        if type(value) is FunctionType or (_is_class(value) and type_module(value) != "builtins"):
+        if type(value) is FunctionType or (is_class(value) and type_module(value) != "builtins"):
             self._hold_value(None, f"builtins.{name}", value)
 
     def _module_chain(self, module: ModuleType, chain: Chain, shown: str) -> None:
@@ -341,7 +352,7 @@ class ReachedValues:
         """A name of a package or of Python: by what it is called, unless one's own code was put in its place."""
         self._add_package(module.__name__)
         value = vars(module).get(chain[0]) if chain else None
-        owned = _owner_module(value)
+        owned = owner_module(value)
         if value is not None and ((owned is not None and not is_of_python(owned)) or not is_of_python(module.__name__)):
             self._hold_value(None, shown, value, listed=False)
             return
@@ -438,7 +449,7 @@ class ReachedValues:
             )
         else:
             name = type_qualname(type(value)).rpartition(".")[2]
-        values = _namespace_of(value)
+        values = namespace_of(value)
         source = self._space(values).source() if name and values is not None else None
         return list(statements_naming(source, name)) if source else []
 
@@ -501,7 +512,7 @@ class ReachedValues:
         """The name of a function's code; one that has none of its own is called by where it was found."""
         code = value.__code__
         if id(code) not in self._codes:
-            module = _module_of_code(value)
+            module = module_of_code(value)
             if path and code.co_name == "<lambda>" and self._is_own_code(code, module):
                 base = path
             elif is_of_holdfast(module):
@@ -526,7 +537,7 @@ class ReachedValues:
 
     def _define(self, value: FunctionType, key: str, path: str) -> None:
         """The text of a function, and what it holds."""
-        module = _module_of_code(value)
+        module = module_of_code(value)
         own = self._is_own_code(value.__code__, module)
         text = self._define_own(value, key) if own else None
         if not own:
@@ -564,7 +575,7 @@ class ReachedValues:
     def _hold(self, value: FunctionType, path: str, order: Iterable[str]) -> None:
         """What a function closes over, its defaults and its attributes."""
         around = functools.partial(self._around, value)
-        own = self._is_own_code(value.__code__, _module_of_code(value))
+        own = self._is_own_code(value.__code__, module_of_code(value))
         space = self._space(value.__globals__) if own else None
         cells = dict(zip(value.__code__.co_freevars, value.__closure__ or (), strict=True))
         for name in dict.fromkeys((*order, *cells)):
@@ -573,13 +584,18 @@ class ReachedValues:
             except ValueError:
                 continue
             self._hold_value(space, f"{path}({name})", held, around, owner=value)
-        for name, held in _defaults(value):
+        for name, held in () if is_defined_by_python(value) else defaults_of(value):
             self._hold_value(space, f"{path}({name}=)", held, around, owner=value)
         for name, held in sorted(value.__dict__.items()):
             self._hold_value(space, f"{path}.{name}", held, around, owner=value)
 
-    def _add_documentation(self) -> None:
-        """Docstrings and annotations, where code reads them: of everything, for it may have any of it in hand."""
+    def _add_documentation(self) -> bool:
+        """Docstrings and annotations, where code reads them: of everything, for it may have any of it in hand.
+
+        Whether there were any that are new.
+        """
+        if not any(text.reads_definitions for text in self._texts) or not (self._written or self._own_classes):
+            return False
         written, self._written = self._written, []
         for item in written:
             text = code_text([item.definition], item.free, self._mask.without_keys, documented=True)
@@ -588,17 +604,25 @@ class ReachedValues:
         for value, key in classes:
             self._class_body(value, key)
             self._class_documentation(value, key)
+        return True
 
     def _class_documentation(self, value: type, key: str) -> None:
         """What a class says of itself, also where it was made by a call and has no text."""
         members, space = type_dict(value), self._space_of(value)
-        for name in ("__doc__", "__annotations__"):
-            if members.get(name) and not _is_class(members[name]):
+        for name in DECLARED_OF_CLASS:
+            if declares_something(members.get(name)):
                 self._hold_value(space, f"{key}.{name}", members[name])
         fields = members.get("__dataclass_fields__", {})
         for name, field in fields.items():
             if field.metadata:
                 self._hold_value(space, f"{key}.{name} (metadata)", field.metadata)
+
+    def _add_given_names(self) -> None:
+        """The names that functions and classes were given after their definition, where code reads names."""
+        for value, place in self._definitions:
+            for name, given, written in given_names(value):
+                if given != written:
+                    self._put(f"{place}.{name}", TakenNode(VALUE, f"str {given}".encode(), repr(given)))
 
     # Classes.
 
@@ -609,13 +633,17 @@ class ReachedValues:
             base = f"{self._class_prefix(value)}{type_qualname(value)}" if own else type_label(value)
             self._classes[id(value)] = key = self._unique(base, value)
             if own:
+                self._definitions.append((value, key))
                 self._waiting.append(functools.partial(self._define_class, value, key))
             else:
                 self._add_package(type_module(value))
         return self._classes[id(value)]
 
     def _class_prefix(self, value: type) -> str:
-        values = _namespace_of(value)
+        if type_module(value) == "types":
+            # From Python 3.12 on, `make_dataclass` gives the module that it was called in.
+            return ""
+        values = namespace_of(value)
         return self._space(values).prefix if values is not None else ""
 
     def _define_class(self, value: type, key: str) -> None:
@@ -631,7 +659,7 @@ class ReachedValues:
         for name, member in members["_member_map_"].items() if issubclass_of(value, enum.Enum) else ():
             self._hold_member(value, name, f"{key}.{name}", object.__getattribute__(member, "_value_"))
         for name, item in members.items():
-            if _counts_in_class(value, name, item):
+            if counts_in_class(value, name, item):
                 self._class_member(value, key, name, item)
         if needs_body or "__attrs_attrs__" in members:
             self._class_body(value, key)
@@ -687,7 +715,7 @@ class ReachedValues:
             self._follow(text, space)
 
     def _space_of(self, value: type) -> _Names | None:
-        values = _namespace_of(value)
+        values = namespace_of(value)
         return None if values is None else self._space(values)
 
     # Code of others that one's own code has changed.
@@ -704,25 +732,46 @@ class ReachedValues:
             return
         for chain in sorted(set(patched_attributes(source))):
             self._patched(chain, values)
+        self._effects += [(effect, self._space(values)) for effect in import_effects(source, values)]
         for imported in set(imports_within(source.nodes)):
             module = sys.modules.get(_full_name(imported, str(values.get("__package__") or "")))
             if module is not None and is_own_module(module):
                 self._scan_patches(str(vars(module).get("__file__") or ""), vars(module))
 
+    def _add_import_effects(self) -> bool:
+        """The lines that set the state of a package that code uses; whether there are any that are new."""
+        mentioned = frozenset().union(*(text.mentioned for text in self._texts))
+        wanted = [item for item in self._effects if item[0].matters_to(self._packages, mentioned)]
+        self._effects = [item for item in self._effects if item not in wanted]
+        for effect, space in wanted:
+            text = code_text([effect.statement], mask=self._mask.without_keys)
+            shown = shown_line(self._mask.spelled(ast.unparse(effect.statement)))
+            node = TakenNode(VALUE, text.text.encode(errors="surrogatepass"), shown)
+            self._put(self._unique(f"{space.prefix}{effect.package} (set at import)", effect.statement), node, space)
+            self._follow(text, space)
+        return bool(wanted)
+
     def _patched(self, chain: Chain, values: dict[str, Any]) -> None:
         value: Any = values.get(chain[0])
         for name in chain[1:-1]:
-            if type(value) is not ModuleType and not _is_class(value):
+            if type(value) is not ModuleType and not is_class(value):
                 return
-            value = _members_of(value).get(name)
-        is_foreign = type(value) is ModuleType and not is_own_module(value)
-        if is_foreign or (
-            isinstance(value, type) and not self.is_own(value) and not is_of_holdfast(type_module(value))
-        ):
-            held = _members_of(value).get(chain[-1])
+            value = members_of(value).get(name)
+        if self._is_foreign_holder(value):
+            held = members_of(value).get(chain[-1])
             space = self._space(values)
             bound = functools.partial(self._bound_statements, space, chain[0])
             self._hold_value(space, f"{'.'.join(chain)} (patched)", held, bound, kept=False)
+
+    def _is_foreign_holder(self, value: object) -> bool:
+        """Whether it is a module, class or function of Python or of a package, whose members can be replaced."""
+        if type(value) is ModuleType:
+            return not is_own_module(value)
+        if type(value) is FunctionType:
+            # Its code may be what was replaced.
+            filename = value.__globals__.get("__file__") or value.__code__.co_filename
+            return not is_own_file(str(filename)) and not is_of_holdfast(module_of_code(value))
+        return is_class(value) and not self.is_own(value) and not is_of_holdfast(type_module(value))
 
 
 _NO_TEXT = CodeText(
@@ -763,78 +812,5 @@ def _full_name(imported: LocalImport, package: str) -> str:
         return ""
 
 
-def _defaults(value: FunctionType) -> list[tuple[str, Any]]:
-    given = value.__defaults__ or ()
-    code = value.__code__
-    names = code.co_varnames[: code.co_argcount][code.co_argcount - len(given) :]
-    # Both can be set to anything after the function was made.
-    return [*zip(names, given, strict=False), *sorted((value.__kwdefaults__ or {}).items())]
-
-
-def _module_of_code(value: FunctionType) -> str:
-    """The module that a function was written in; `functools.wraps` gives it the name of another."""
-    return str(value.__globals__.get("__name__") or "")
-
-
 def _is_own_source(filename: str) -> bool:
     return not filename.startswith("<") and is_own_file(filename)
-
-
-def _is_class(value: object) -> TypeGuard[type]:
-    """Whether a value is a class; it is not asked."""
-    return issubclass_of(type(value), type)
-
-
-def _members_of(value: ModuleType | type) -> Mapping[str, Any]:
-    return type_dict(value) if _is_class(value) else vars(value)
-
-
-def _owner_module(value: object) -> str | None:
-    """The module of a function or class; None for other things."""
-    if type(value) is FunctionType or type(value) is BuiltinFunctionType:
-        return str(getattr(value, "__module__", "") or "builtins")
-    return type_module(value) if _is_class(value) else None
-
-
-def _namespace_of(value: object) -> dict[str, Any] | None:
-    """The names of the module that an object's code is from."""
-    if type(value) is tuple:
-        return next((found for found in map(_namespace_of, value) if found is not None), None)
-    if type(value) is functools.partial:
-        return _namespace_of(value.func)
-    if type(value) is MethodType:
-        return _namespace_of(value.__self__ if type(value.__func__) is not FunctionType else value.__func__)
-    if type(value) is FunctionType:
-        return value.__globals__
-    found = value if issubclass_of(type(value), type) else type(value)
-    for part in type_mro(found):  # type: ignore[arg-type]
-        loaded = sys.modules.get(type_module(part))
-        if part is not object and loaded is not None and is_own_module(loaded):
-            return vars(loaded)
-    methods = (item for item in type_dict(found).values() if type(item) is FunctionType)  # type: ignore[arg-type]
-    return next((method.__globals__ for method in methods), None)
-
-
-def _counts_in_class(owner: type, name: str, item: object) -> bool:
-    """Whether a member of a class is a person's doing, and not Python's."""
-    if type(item) is MemberDescriptorType or type(item) is GetSetDescriptorType or name in _CLASS_INTERNALS:
-        return False
-    if type_label(type(item)) == "collections._tuplegetter":
-        # A field of a named tuple, whose names are in `_fields`.
-        return False
-    if issubclass_of(owner, enum.Enum) and name in type_dict(owner)["_member_map_"]:
-        return False
-    function = item.__func__ if type(item) is staticmethod or type(item) is classmethod else item
-    if type(function) is FunctionType:
-        return not _is_generated(owner, function)
-    return name not in _CLASS_DUNDERS and not name.startswith("__pydantic")
-
-
-def _is_generated(owner: type, item: FunctionType) -> bool:
-    """Whether a method was written by a decorator from the fields of its class."""
-    filename = item.__code__.co_filename
-    if filename.startswith("<attrs generated"):
-        return True
-    members = type_dict(owner)
-    made = "__dataclass_fields__" in members or "_field_defaults" in members or issubclass_of(owner, enum.Enum)
-    return made and (filename == "<string>" or not is_own_file(filename))

@@ -110,6 +110,19 @@ def _codes_within(code: CodeType) -> Iterator[CodeType]:
             yield from _codes_within(constant)
 
 
+_CODE_IDS: dict[int, tuple[CodeType, frozenset[int]]] = {}
+"""By the identity of a module's code, that code, so that it keeps its identity, and those of all code within."""
+
+
+def _is_loaded_with(whole: object, code: CodeType) -> bool:
+    """Whether code is the very code that a module was loaded with: a function may have been given another."""
+    if type(whole) is not CodeType:
+        return False
+    if id(whole) not in _CODE_IDS:
+        _CODE_IDS[id(whole)] = whole, frozenset(map(id, _codes_within(whole)))
+    return id(code) in _CODE_IDS[id(whole)][1]
+
+
 def running_definition(code: CodeType, values: Mapping[str, Any]) -> tuple[SourceText, Definition] | None:
     """The source that a function's code was compiled from, and its place there; None where it is not known any more.
 
@@ -119,7 +132,8 @@ def running_definition(code: CodeType, values: Mapping[str, Any]) -> tuple[Sourc
     loaded = values.get("__holdfast_source__")
     if isinstance(loaded, bytes) and values.get("__file__") == code.co_filename:
         source = _remembered(SourceText(code.co_filename, _decoded(loaded)), known)
-        if (found := source.definition(code, is_known=True)) is not None:
+        is_known = _is_loaded_with(values.get("__holdfast_code__"), code)
+        if (found := source.definition(code, is_known=is_known)) is not None:
             return source, found
     # The file is read only if no text that is known will do.
     for source in itertools.chain(known[::-1], _texts_now(code.co_filename, known)):

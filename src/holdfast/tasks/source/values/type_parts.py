@@ -10,6 +10,7 @@ from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_o
 _type_dict: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
 _type_mro: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 _type_qualname: Callable[[type], str] = type.__dict__["__qualname__"].__get__
+_type_name: Callable[[type], str] = type.__dict__["__name__"].__get__
 _type_base: Callable[[type], type | None] = type.__dict__["__base__"].__get__
 _type_basicsize: Callable[[type], int] = type.__dict__["__basicsize__"].__get__
 
@@ -36,6 +37,10 @@ def type_module(found: type) -> str:
         return module
     # Types that are written in C have it in their name.
     return str(type.__dict__["__module__"].__get__(found)) if type(found) is type else "builtins"
+
+
+def type_name(found: type) -> str:
+    return _type_name(found)
 
 
 def type_qualname(found: type) -> str:

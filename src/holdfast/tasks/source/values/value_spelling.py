@@ -14,6 +14,7 @@ import datetime as dt
 import enum
 import functools
 import gc
+import itertools
 import marshal
 import operator
 import pathlib
@@ -21,6 +22,7 @@ import re
 import sys
 import threading
 import types
+import typing
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
@@ -119,6 +121,8 @@ class ValueSpelling:
         self._seen: dict[int, str] = {}
         self._kept: list[object] = []
         self._inside: set[int] = set()
+        self.samples: dict[str, tuple[int, ...]] = {}
+        """Of what is too large, which objects some of its members are: within this process, that tells a change."""
         self._by_type: dict[type, Callable[[str, Any, int], None]] = {
             **dict.fromkeys(_SCALARS, self._scalar),
             list: self._list,
@@ -149,6 +153,7 @@ class ValueSpelling:
             type(functools.lru_cache(lambda: None)): self._cached_function,
             **dict.fromkeys((operator.itemgetter, operator.attrgetter, operator.methodcaller), self._getter),
             **dict.fromkeys((types.GenericAlias, types.UnionType), self._alias),
+            typing.NewType: self._new_type,
             **dict.fromkeys(_PRINTED, self._printed),
             **dict.fromkeys(_loaded_types(_PRINTED_IF_LOADED), self._printed),
             **dict.fromkeys(_loaded_types(["random.Random"]), self._random),
@@ -172,6 +177,7 @@ class ValueSpelling:
             if depth and spent < 0.5 and not found.alone:
                 raise
             self._give_back(before, nodes, size)
+            self.samples[path] = _sample(value)
             self._opaque(path, "too large", "too large")
 
     def _give_back(self, before: int, nodes: int, size: int) -> None:
@@ -462,6 +468,10 @@ class ValueSpelling:
         for number, given in enumerate((origin, *value.__args__)):
             self._value(f"{path}[{number}]", given, depth + 1)
 
+    def _new_type(self, path: str, value: typing.NewType, depth: int) -> None:
+        self._emit(path, f"NewType {value.__name__}".encode(), f"NewType {value.__name__}")
+        self._value(f"{path}.__supertype__", value.__supertype__, depth + 1)
+
     def _context_variable(self, path: str, value: contextvars.ContextVar[Any], depth: int) -> None:
         self._emit(path, f"ContextVar {value.name}".encode(), f"ContextVar {value.name}")
         try:
@@ -503,6 +513,11 @@ class ValueSpelling:
             for added, held in self._attributes(value, found) if is_logger else ():
                 if added not in _LOGGER_PARTS:
                     self._bounded(f"{path}.{added}", held, depth + 1)
+            return
+        if issubclass_of(found, typing._SpecialForm):  # noqa: SLF001 - it has no other name
+            # Their classes are others in every version of Python.
+            name = object.__getattribute__(value, "_name")
+            self._emit(path, f"typing.{name}".encode(), f"typing.{name}")
             return
         if type_module(found).partition(".")[0] == "numpy" and self._array(path, value, found):
             return
@@ -569,6 +584,8 @@ class ValueSpelling:
         names = [name for name in held if name not in internal and not name.startswith("__pydantic")]
         if type_module(found) == "typing":
             names = [name for name in names if name in _TYPING_PARTS]
+        elif is_of_python(type_module(found)) and not self._sink.is_own(found):
+            names = [name for name in names if not _is_of_version(name, held[name])]
         if is_of_holdfast(type_module(found)):
             # What a later version adds to a class of ours changes nothing where it is not used.
             defaults = _defaults_of_ours(found)
@@ -576,6 +593,34 @@ class ValueSpelling:
                 name for name in names if not name.startswith("_") and not _is_default(held[name], defaults.get(name))
             ]
         return [(name, held[name]) for name in sorted(names)]
+
+
+def _sample(value: object) -> tuple[int, ...]:
+    """How many members a large container has, and which objects some of them are."""
+    if type(value) is list or type(value) is tuple:
+        return len(value), *map(id, value[:: len(value) // _SAMPLED + 1])
+    if type(value) is dict:
+        some = itertools.islice(value.items(), _SAMPLED)
+        return len(value), *(id(part) for pair in some for part in pair)
+    if type(value) is set or type(value) is frozenset or type(value) is collections.deque:
+        return len(value), *map(id, itertools.islice(value, _SAMPLED))
+    return ()
+
+
+_SAMPLED = 64
+
+
+def _is_of_version(name: str, value: Any) -> bool:
+    """Whether an attribute of an object of Python's library is one that other versions of Python do not have."""
+    return name in _PARTS_OF_VERSIONS or (name.startswith("_") and id(type(value)) in _CONTAINERS and not value)
+
+
+_CONTAINERS = frozenset(map(id, (list, tuple, dict, set, weakref.WeakKeyDictionary, weakref.WeakValueDictionary)))
+_PARTS_OF_VERSIONS = frozenset(
+    {"_delete", "_prefixes", "_comment_prefixes", "_inline_comment_prefixes", "_allow_unnamed_section"}
+    | {"is_shutdown", "suggest_on_error", "color", "_method_cache"}
+)
+"""Of temporary directories, queues and parsers, what has no effect on what they give once they were made."""
 
 
 def _held_by_object(value: Any, found: type) -> tuple[dict[str, Any], set[str]]:

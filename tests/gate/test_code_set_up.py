@@ -1,0 +1,188 @@
+"""Rows 52, 53 and 82: what a file sets up while it is loaded, in packages, names and classes, without a process of its own."""
+# ruff: noqa: E501 - a case is a line of its own
+
+from __future__ import annotations
+
+import decimal
+import html.entities
+import itertools
+import json
+import os
+import random
+from pathlib import Path
+
+import pytest
+from code_project import code
+
+from holdfast.run.drift.code_changes import code_changes, first_changes
+from holdfast.tasks.source.values.code_tree import take_code
+from holdfast.tasks.task_code import code_of
+from holdfast.tasks.task_reference import load_use
+
+SALT = "00" * 16
+SOLVE = "async def solve(trial):\n    return (await trial.generate(str({0}))).text\n"
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    """What the gate says to a task file and another one; each is loaded from a directory of its own."""
+    numbers = itertools.count()
+
+    def taken(text: str):
+        place = tmp_path / str(next(numbers))
+        place.mkdir()
+        (place / "tk.py").write_text(text)
+        return code_of(load_use("tk.py:t", Path(place)), SALT).tree
+
+    def said(old: str, new: str) -> list[str]:
+        changes = code_changes(taken(old), taken(new))
+        return [change.sentence("") for found in changes.values() for change in first_changes(found)[0]]
+
+    return said
+
+
+@pytest.fixture(autouse=True)
+def untouched():
+    """The state of packages that the cases change is the same afterwards."""
+    kept = random.getstate(), decimal.getcontext().copy(), dict(json.dumps.__kwdefaults__), json.dumps.__code__
+    yield
+    random.setstate(kept[0])
+    decimal.setcontext(kept[1])
+    json.dumps.__kwdefaults__, json.dumps.__code__ = kept[2], kept[3]
+    html.entities.html5.pop("zz", None)
+    os.environ.pop("STYLE_X", None)
+
+
+SEEDED = "random (set at import) has changed: "
+SET_UP = {
+    "seed": ("import random\nrandom.seed(1)\n" + SOLVE.format("random.random()"), "seed(1)", "seed(2)", f"{SEEDED}random.seed(1) → random.seed(2)"),
+    "seed from a constant": ("import random\nSEED = 1\nrandom.seed(SEED)\n" + SOLVE.format("random.random()"), "SEED = 1", "SEED = 2", "SEED has changed: 1 → 2"),
+    "seed by a function": (
+        "import random\ndef set_seed(n):\n    random.seed(n)\nset_seed(1)\n" + SOLVE.format("random.random()"),
+        "set_seed(1)",
+        "set_seed(2)",
+        f"{SEEDED}set_seed(1) → set_seed(2)",
+    ),
+    "seed by an imported name": (
+        "import random\nfrom random import seed as seed_it\nseed_it(1)\n" + SOLVE.format("random.random()"),
+        "seed_it(1)",
+        "seed_it(2)",
+        f"{SEEDED}seed_it(1) → seed_it(2)",
+    ),
+    "seed under a condition": ("import random\nif True:\n    random.seed(1)\n" + SOLVE.format("random.random()"), "seed(1)", "seed(2)", SEEDED),
+    "context of decimals": (
+        "import decimal\ndecimal.getcontext().prec = 5\n" + SOLVE.format("decimal.Decimal(1) / 3"),
+        "prec = 5",
+        "prec = 6",
+        "decimal (set at import) has changed: ",
+    ),
+    "variable": (
+        "import os\nos.environ['STYLE_X'] = 'one'\n" + SOLVE.format("os.environ['STYLE_X']"),
+        "'one'",
+        "'two'",
+        "os (set at import) has changed: os.environ['STYLE_X'] = 'one' → os.environ['STYLE_X'] = 'two'",
+    ),
+    "default of a function of Python": (
+        "import json\njson.dumps.__kwdefaults__['indent'] = 1\n" + SOLVE.format("json.dumps([1])"),
+        "= 1",
+        "= 2",
+        "json.dumps.__kwdefaults__ (patched)['indent'] has changed: 1 → 2",
+    ),
+    "code of a function of Python": (
+        "import json\ndef one(obj, **rest): return 'one'\njson.dumps.__code__ = one.__code__\n" + SOLVE.format("json.dumps([1])"),
+        "'one'",
+        "'two'",
+        "the code of one() has changed",
+    ),
+    "table of Python": (
+        "import html.entities\nhtml.entities.html5['zz'] = 'one'\n" + SOLVE.format("html.entities.html5['zz']"),
+        "'one'",
+        "'two'",
+        "html.entities.html5 (patched)",
+    ),
+    "constants of a function": (
+        "def f(): return 'a'\nf.__code__ = f.__code__.replace(co_consts=(None, 'one'))\n" + SOLVE.format("f()"),
+        "'one'",
+        "'two'",
+        "the code of f() has changed (its source was not known, so compiled code is compared)",
+    ),
+    "name of a function": ("def f(): pass\nf.__name__ = 'one'\n" + SOLVE.format("f.__name__"), "'one'", "'two'", "f.__name__ has changed: 'one' → 'two'"),
+    "name of a class": ("class A: pass\nA.__name__ = 'one'\n" + SOLVE.format("A.__name__"), "'one'", "'two'", "A.__name__ has changed: 'one' → 'two'"),
+    "name of a new type": ("from typing import NewType\nN = NewType('one', str)\n" + SOLVE.format("N.__name__"), "'one'", "'two'", "N has changed: NewType one → NewType two"),
+    "keys of a typed dict": (
+        "from typing import TypedDict\nT = TypedDict('T', {'one': str})\n" + SOLVE.format("sorted(T.__required_keys__)"),
+        "'one'",
+        "'two'",
+        "T.__required_keys__ has changed: {'one'} → {'two'}",
+    ),
+    "whether a typed dict is total": (
+        "from typing import TypedDict\nclass T(TypedDict, total=True):\n    a: str\n" + SOLVE.format("T.__total__"),
+        "total=True",
+        "total=False",
+        "T.__total__ has changed: True → False",
+    ),
+    "class made by a call": (
+        "import dataclasses\nA = dataclasses.make_dataclass('A', [('p', str, 'one')])\n" + SOLVE.format("A().p"),
+        "'one'",
+        "'two'",
+        "A.p",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SET_UP)
+def test_resume_53_what_a_file_sets_up(sentences, name):
+    """53: the state of packages, names given later, and classes made by calls; each is named."""
+    text, old, new, said = SET_UP[name]
+    assert old in text
+    assert sentences(code(text), code(text)) == []
+    found = sentences(code(text), code(text.replace(old, new)))
+    assert any(said in sentence for sentence in found), found
+
+
+WITHOUT_EFFECT = {
+    "seed of a package that nothing uses": ("import random\nrandom.seed(1)\n" + SOLVE.format("1"), "seed(1)", "seed(2)"),
+    "variable that nothing mentions": ("import os\nos.environ['STYLE_X'] = 'one'\n" + SOLVE.format("os.environ['HOME']"), "'one'", "'two'"),
+    "logging": ("import logging\nlogging.basicConfig(level=20)\nlog = logging.getLogger('x')\n" + SOLVE.format("log.name"), "level=20", "level=30"),
+    "path of modules": ("import sys\nsys.path.insert(0, '/one')\nsys.path.remove('/one')\n" + SOLVE.format("sys.byteorder"), "'/one'", "'/two'"),
+    "directory that is made": ("import os\nos.makedirs('.', exist_ok=True)\n" + SOLVE.format("os.sep"), "'.'", "'./.'"),
+    "name of a function that nothing reads": ("def f(): return 1\nf.__name__ = 'one'\n" + SOLVE.format("f()"), "'one'", "'two'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITHOUT_EFFECT)
+def test_resume_82_what_a_file_sets_up_without_effect(sentences, name):
+    """82: what no reached code can see may change."""
+    text, old, new = WITHOUT_EFFECT[name]
+    assert old in text
+    assert sentences(code(text), code(text.replace(old, new))) == []
+
+
+def test_a_key_in_a_line_that_sets_something_is_not_recorded(tmp_path, monkeypatch):
+    """54: lines count without the keys in them."""
+    monkeypatch.setenv("SOME_API_KEY", "a1b2c3d4e5f6g7h8")
+    head = "import os\nos.environ['STYLE_X'] = 'a1b2c3d4e5f6g7h8'\n"
+    (tmp_path / "tk.py").write_text(code(head + SOLVE.format("os.environ['STYLE_X']")))
+    tree = code_of(load_use("tk.py:t", tmp_path), SALT).tree
+    nodes = tree.roots["solver"]
+    assert nodes["os (set at import)"].text == "os.environ['STYLE_X'] = '[key]'"
+
+
+@pytest.mark.parametrize(
+    ("made", "change"),
+    [
+        ("[str(n) for n in range(30_000)]", "TABLE[:] = ['other'] * 30_000"),
+        ("{n: str(n) for n in range(30_000)}", "TABLE.update(dict.fromkeys(TABLE, 'other'))"),
+        ("{str(n) for n in range(30_000)}", "TABLE.add('other')"),
+    ],
+)
+def test_resume_81_a_large_table_that_was_changed_in_this_process(tmp_path, made, change):
+    """81: too large to be compared, and yet known to hold other things than at first."""
+    (tmp_path / "tk.py").write_text(code(f"TABLE = {made}\n" + SOLVE.format("len(TABLE)")))
+    task = load_use("tk.py:t", tmp_path)
+    root = {"solver": task.solver}
+    first, again = take_code(root), take_code(root)
+    assert again.mutated == frozenset() and again.roots == first.roots
+    exec(change, task.solver.__globals__)
+    changed = take_code(root)
+    assert changed.mutated == {"TABLE"} and changed.roots["solver"]["TABLE"] != first.roots["solver"]["TABLE"]
