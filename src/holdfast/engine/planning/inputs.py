@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.digests import canonical_json, content_digest, packed_digest
-from holdfast.engine.planning.listed_trials import ListedTrials, read_listed_trials
 from holdfast.engine.planning.source_copies import unpack_copy
 from holdfast.errors import RunDamaged, UsageError
 from holdfast.run.core.inputs import LISTED_TRIALS
@@ -23,6 +22,7 @@ from holdfast.spec import DatasetSpec, TaskSpec
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.derived_cache import DerivedCache
 from holdfast.tasks.datasets.ingest import ingest, ingest_samples
+from holdfast.tasks.datasets.listed_trials import ListedTrials, read_listed_trials
 from holdfast.tasks.datasets.row_content import content_at
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task

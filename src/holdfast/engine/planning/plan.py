@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
-from holdfast.engine.planning.listed_trials import ListedTrials
 from holdfast.engine.planning.trial_keys import KEY_BYTES, KeySet, group_hash, trial_digest
 from holdfast.spec import TrialLimits
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.derived_cache import DerivedCache, derived_name
+from holdfast.tasks.datasets.listed_trials import ListedTrials
 from holdfast.tasks.task import Task
 
 _CACHED_FROM = 2000

@@ -198,7 +198,7 @@ class _Writing:
                     "dataset": name,
                     "models": list(facts.trials),
                     "epochs": facts.epochs,
-                    "scorers": _scorers(facts.scorers),
+                    "scorers": _scorer_entries(facts.scorers),
                 }
                 for name, facts in self._tally.tasks.items()
             },
@@ -248,6 +248,6 @@ class _Writing:
         )
 
 
-def _scorers(found: Mapping[str, ScorerFacts]) -> list[dict[str, Any]]:
+def _scorer_entries(found: Mapping[str, ScorerFacts]) -> list[dict[str, Any]]:
     """The scorers of a task; every task has one, also where nothing was scored."""
     return [facts.config(name) for name, facts in found.items()] or [{"recorded": {"name": "score"}}]

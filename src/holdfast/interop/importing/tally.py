@@ -1,4 +1,4 @@
-"""What has been read so far: the plan that follows from it, and what a person is told at the end.
+"""What has been read so far: the plan that follows from it, and what the end reports.
 
 Of a trial only its coordinates stay in memory, of a sample its id and a digest. Lists for people are bounded.
 """
@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from holdfast.digests import canonical_json, packed_digest
-from holdfast.engine.planning.listed_trials import list_line
 from holdfast.interop.importing.foreign_eval import ForeignSample, ForeignTrial, SkippedItem
 from holdfast.interop.importing.foreign_values import number_of
+from holdfast.tasks.datasets.listed_trials import list_line
 
 _MOST_NAMED = 10_000
 _MOST_UNKNOWN = 1000

@@ -25,7 +25,7 @@ from holdfast.interop.importing.foreign_values import (
     read_regular_file,
     token_count,
 )
-from holdfast.interop.scylla.result_tree import CHECKPOINT, CONFIG, ScyllaResult, has_results, read_results
+from holdfast.interop.scylla.result_tree import CHECKPOINT, CONFIG, ScyllaResult, is_result_tree, run_results
 from holdfast.models.message import Usage
 
 _TOOL = "ProjectScylla"
@@ -46,7 +46,7 @@ _JUDGE_FIELDS = ("model", "score", "reasoning")
 def recognises(path: Path) -> bool:
     """Whether it is the directory of an experiment, or its checkpoint beside results."""
     root = _root_of(path)
-    return root is not None and has_results(root)
+    return root is not None and is_result_tree(root)
 
 
 def _root_of(path: Path) -> Path | None:
@@ -87,7 +87,7 @@ class _Experiment:
         self._sample = ForeignSample(id="task", input=asked, metadata={"task_repo": repository, "task_commit": commit})
 
     def items(self) -> Iterable[ForeignTrial | SkippedItem]:
-        for found in read_results(self._root):
+        for found in run_results(self._root):
             yield found if isinstance(found, SkippedItem) else self._trial(found)
 
     def _trial(self, found: ScyllaResult) -> ForeignTrial:
@@ -100,7 +100,7 @@ class _Experiment:
             state=ForeignState.NO_VERDICT if found.verdict is None else ForeignState.VALID,
             epoch=place.run,
             axes={"tier": place.tier, "subtest": place.subtest},
-            scores=tuple(_scores(content, found.verdict)),
+            scores=tuple(_scores(found)),
             usage=_usage(content),
             cost=content.get("cost_usd"),
             seconds=content.get("duration_seconds"),
@@ -115,7 +115,8 @@ def _model_names(config: dict[str, Any]) -> list[str]:
     return [name for name in names if isinstance(name, str) and name]
 
 
-def _scores(content: dict[str, Any], verdict: bool | None) -> Iterator[ForeignScore]:
+def _scores(found: ScyllaResult) -> Iterator[ForeignScore]:
+    content, verdict = found.content, found.verdict
     reasoning, grade = plain_text(content.get("judge_reasoning")), content.get("judge_grade")
     if verdict is not None:
         yield ForeignScore("judge_passed", verdict, explanation=reasoning)

@@ -49,9 +49,9 @@ class ScyllaResult(NamedTuple):
 def find_results(root: Path) -> Iterator[ResultPlace | SkippedItem]:
     """Every result file of a tree by its place, in order; of several for one run, the first."""
     seen: dict[tuple[str, str, int], str] = {}
-    for tier in _directories(root, root):
-        for subtest in _directories(root, tier):
-            for run in _directories(root, subtest):
+    for tier in _directories(root):
+        for subtest in _directories(tier):
+            for run in _directories(subtest):
                 path = run / RESULT
                 if (match := _RUN.fullmatch(run.name)) is None or not os.path.lexists(path):
                     continue
@@ -64,13 +64,13 @@ def find_results(root: Path) -> Iterator[ResultPlace | SkippedItem]:
                     yield place
 
 
-def read_results(root: Path) -> Iterator[ScyllaResult | SkippedItem]:
+def run_results(root: Path) -> Iterator[ScyllaResult | SkippedItem]:
     """Every result of a tree, one at a time."""
     for place in find_results(root):
-        yield place if isinstance(place, SkippedItem) else read_result(place)
+        yield place if isinstance(place, SkippedItem) else read_run_result(place)
 
 
-def read_result(place: ResultPlace) -> ScyllaResult | SkippedItem:
+def read_run_result(place: ResultPlace) -> ScyllaResult | SkippedItem:
     """The result in a file, or what is wrong with it."""
     try:
         content = parse_json_object(read_regular_file(place.path, RESULT_BYTES))
@@ -84,13 +84,13 @@ def read_result(place: ResultPlace) -> ScyllaResult | SkippedItem:
     return ScyllaResult(place, content)
 
 
-def has_results(root: Path) -> bool:
+def is_result_tree(root: Path) -> bool:
     """Whether a directory is such a tree: it has a result, whole or not."""
     return root.is_dir() and next(find_results(root), None) is not None
 
 
-def _directories(root: Path, above: Path) -> list[Path]:
-    """The directories in another one, in order; what is no directory of the tree is left out."""
+def _directories(above: Path) -> list[Path]:
+    """The directories in another one, in order."""
     try:
         names = sorted(os.listdir(above))  # noqa: PTH208 - names alone: the tree may be large
     except OSError:

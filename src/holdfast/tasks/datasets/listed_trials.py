@@ -66,10 +66,10 @@ def read_listed_trials(data: bytes, task: str, dataset: Dataset) -> ListedTrials
     lines = msgspec.json.Decoder(TrialList).decode_lines(data)
     own = [line for line in lines if line.task == task]
     axes: tuple[Mapping[str, str], ...] = tuple(own[0].axes) if own else ()
-    return ListedTrials(axes, {line.model: ModelTrials(_places(line, dataset)) for line in own})
+    return ListedTrials(axes, {line.model: ModelTrials(_trial_positions(line, dataset)) for line in own})
 
 
-def _places(line: TrialList, dataset: Dataset) -> Iterable[tuple[int, int, int]]:
+def _trial_positions(line: TrialList, dataset: Dataset) -> Iterable[tuple[int, int, int]]:
     for sample, epoch, axis in line.trials:
         position = dataset.position(sample)
         if position is None:
