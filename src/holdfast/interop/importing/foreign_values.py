@@ -39,9 +39,10 @@ def read_regular_file(path: Path, limit: int) -> bytes:
     try:
         # Non-blocking: the path may be a pipe without a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise UnreadableFile("it is not a file")
         with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UnreadableFile("it is not a file")
             data = stream.read(limit + 1)
     except OSError as error:
         raise UnreadableFile(f"it cannot be read: {error.strerror}") from None
