@@ -169,6 +169,25 @@ def list_of(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def prompt_of(raw: Any) -> Any:
+    """A prompt: a text, or the messages that it spells in JSON."""
+    text = plain_text(raw)
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        value = parse_json(text.encode())
+    except UnreadableFile:
+        return text
+    is_chat = isinstance(value, list) and value and all(isinstance(one, dict) and "role" in one for one in value)
+    return value if is_chat else text
+
+
+def as_messages(raw: Any) -> list[Any]:
+    """A prompt as the messages that a model was asked with."""
+    found = prompt_of(raw)
+    return found if isinstance(found, list) else [{"role": "user", "content": found}]
+
+
 def others(content: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
     """The fields of an object but those that have a place elsewhere."""
     placed = frozenset(known)

@@ -30,6 +30,11 @@ class Reader(Protocol):
 
 KINDS: tuple[ForeignKind, ...] = (
     ForeignKind("the directory of a ProjectScylla experiment", "holdfast.interop.scylla.experiment"),
+    ForeignKind(
+        "samples_*.jsonl of lm-evaluation-harness, results_*.json beside them, or their directory",
+        "holdfast.interop.lm_eval.samples",
+    ),
+    ForeignKind("a result file of promptfoo (JSON or JSON lines)", "holdfast.interop.promptfoo.results"),
 )
 """In the order in which they are tried."""
 
