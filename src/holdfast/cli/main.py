@@ -43,7 +43,7 @@ GROUPS = {
         "clean": "Delete what a run no longer needs.",
     },
     "move": {
-        "recover": "Download a run from an object store.",
+        "recover": "Download a run, or recover a crashed Inspect log.",
         "cat": "Print the records of a run as JSON lines.",
     },
 }
