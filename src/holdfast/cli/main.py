@@ -44,6 +44,7 @@ GROUPS = {
     },
     "move": {
         "recover": "Download a run, or recover a crashed Inspect log.",
+        "export": "Write a run in the format of another tool.",
         "cat": "Print the records of a run as JSON lines.",
     },
 }

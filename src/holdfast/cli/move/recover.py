@@ -19,8 +19,8 @@ from holdfast.storage.object_store import is_url
 from holdfast.terminal.text import duration_text, printable
 
 if TYPE_CHECKING:
-    from holdfast.interop.inspect.crashed_logs import CrashedLog
-    from holdfast.interop.inspect.recovery import RecoveredLog
+    from holdfast.interop.inspect.recovering.crashed_logs import CrashedLog
+    from holdfast.interop.inspect.recovering.recovery import RecoveredLog
 
 _LOG_ENDING = ".eval"
 _OF_RUNS = ("--to", "--merge", "--no-steps")
@@ -85,7 +85,7 @@ def _check_options(given: dict[str, bool], *, is_log: bool) -> None:
 def _list(place: str | None, *, as_json: bool) -> None:
     runs, logs = list_recoverable(place or RUNS), []
     if place is not None and not is_url(place):
-        from holdfast.interop.inspect.crashed_logs import crashed_logs  # noqa: PLC0415 - for directories only
+        from holdfast.interop.inspect.recovering.crashed_logs import crashed_logs  # noqa: PLC0415 - for directories only
 
         logs = crashed_logs(Path(place))
     if as_json:
@@ -106,7 +106,7 @@ def _recover_run(place: str, to: Path | None, *, merge: bool, steps: bool, as_js
 
 
 def _recover_log(log: Path, output: Path | None, *, with_events: bool, overwrite: bool, as_json: bool) -> None:
-    from holdfast.interop.inspect.recovery import recover_log  # noqa: PLC0415 - for logs only
+    from holdfast.interop.inspect.recovering.recovery import recover_log  # noqa: PLC0415 - for logs only
 
     recovered = recover_log(log, output, overwrite=overwrite, with_events=with_events)
     if as_json:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json
-from holdfast.interop.inspect.zip_reader import ArchiveError, ZipReader
 
 SUFFIX = ".eval"
 HEADER, START, SUMMARIES, REDUCTIONS = "header.json", "_journal/start.json", "summaries.json", "reductions.json"

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from holdfast.interop.inspect.archive.zip_writer import ZipWriter
 from holdfast.interop.inspect.eval_archive import HEADER, START, SUMMARIES, EvalArchive, SampleKey
 from holdfast.interop.inspect.json_text import encode_json
-from holdfast.interop.inspect.zip_writer import ZipWriter
 from holdfast.storage.filesystem import FileSystem
 
 VERSION = 2

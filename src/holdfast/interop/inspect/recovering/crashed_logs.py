@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import HoldfastError
-from holdfast.interop.inspect.buffer_database import find_databases, living_process
 from holdfast.interop.inspect.eval_archive import SUFFIX, EvalArchive, SampleKey
-from holdfast.interop.inspect.recovery import Buffers, default_output, expected_samples, open_buffers
+from holdfast.interop.inspect.recovering.buffer_database import find_databases, living_process
+from holdfast.interop.inspect.recovering.recovery import Buffers, default_output, expected_samples, open_buffers
 
 LOG_ONLY = "log only"
 

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Self
 import zstandard
 
 from holdfast.errors import ConfigurationError
-from holdfast.interop.inspect import zip_format as fmt
-from holdfast.interop.inspect.zip_format import ZipEntry
+from holdfast.interop.inspect.archive import zip_format as fmt
+from holdfast.interop.inspect.archive.zip_format import ZipEntry
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.errors import UsageError
-from holdfast.interop.inspect.buffer_database import BufferDatabase, find_databases, living_process
-from holdfast.interop.inspect.buffer_rows import BufferedSample, SampleRows, dangling_references
-from holdfast.interop.inspect.buffer_segments import BufferSegments
+from holdfast.interop.inspect.archive.zip_reader import ArchiveError
 from holdfast.interop.inspect.eval_archive import SUFFIX, EvalArchive, SampleKey, key_of
 from holdfast.interop.inspect.log_writer import LogWriter
-from holdfast.interop.inspect.recovered_sample import INTERRUPTED, error_of, make_sample, make_summary
-from holdfast.interop.inspect.summary_store import SummaryStore
-from holdfast.interop.inspect.zip_reader import ArchiveError
+from holdfast.interop.inspect.recovering.buffer_database import BufferDatabase, find_databases, living_process
+from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, dangling_references
+from holdfast.interop.inspect.recovering.buffer_segments import BufferSegments
+from holdfast.interop.inspect.recovering.recovered_sample import INTERRUPTED, error_of, make_sample, make_summary
+from holdfast.interop.inspect.recovering.summary_store import SummaryStore
 from holdfast.storage.filesystem import FileSystem, RealFileSystem
 
 LOG = "log"

@@ -14,9 +14,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
-from holdfast.interop.inspect.buffer_rows import BufferedSample, SampleRows, newest_versions
 from holdfast.interop.inspect.eval_archive import key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json
+from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions
 
 DATABASE = "database"
 _FOLDER = Path("inspect_ai", "samplebuffer")

@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.interop.inspect.buffer_rows import ATTACHMENT, BufferedSample, SampleRows, is_attachment, ranges
+from holdfast.interop.inspect.recovering.buffer_rows import (
+    ATTACHMENT,
+    BufferedSample,
+    SampleRows,
+    is_attachment,
+    ranges,
+)
 
 _SUMMARY_ONLY = {
     "completed",

@@ -13,8 +13,8 @@ from typing import IO, Self
 
 import zstandard
 
-from holdfast.interop.inspect import zip_format as fmt
-from holdfast.interop.inspect.zip_format import ZipEntry
+from holdfast.interop.inspect.archive import zip_format as fmt
+from holdfast.interop.inspect.archive.zip_format import ZipEntry
 from holdfast.storage.filesystem import AppendFile, FileSystem, sync_name
 
 _FRAME = 128 << 20

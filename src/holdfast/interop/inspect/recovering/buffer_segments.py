@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.interop.inspect.buffer_rows import BufferedSample, SampleRows, newest_versions
+from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.eval_archive import SampleKey, key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json
-from holdfast.interop.inspect.zip_reader import ArchiveError, ZipReader
+from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions
 
 FILESTORE = "filestore"
 _FOLDER, _MANIFEST = ".buffer", "manifest.json"
