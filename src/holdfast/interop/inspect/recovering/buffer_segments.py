@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.eval_archive import SampleKey, key_of
-from holdfast.interop.inspect.json_text import InvalidJson, decode_json
+from holdfast.interop.inspect.json_text import InvalidJson, decode_json, encode_json
 from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions
 
 FILESTORE = "filestore"
@@ -108,7 +108,7 @@ class BufferSegments:
         if not isinstance(digest, str) or digest == _IN_SUMMARY or not digest.isalnum():
             return None
         # Inspect indents the two values of this key.
-        name = hashlib.sha256(f'[\n  "{key.id}",\n  {key.epoch}\n]'.encode()).hexdigest()
+        name = hashlib.sha256(b"[\n  %s,\n  %d\n]" % (encode_json(key.id), key.epoch)).hexdigest()
         try:
             content = (self.folder / f"metadata.{name}.{digest}.json").read_bytes()
             found = decode_json(content) if hashlib.sha256(content).hexdigest() == digest else None
