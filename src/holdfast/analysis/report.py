@@ -22,6 +22,7 @@ from holdfast.analysis.spending import ModelSpending, group_spending, no_spendin
 from holdfast.models.message import Usage
 from holdfast.run.core.records import FAILURES, PlanEntry
 from holdfast.run.drift.served_names import replies_by_name
+from holdfast.run.fold.import_origin import import_origin
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
 from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
@@ -138,7 +139,7 @@ def make_report(reader: RunReader) -> Report:
         currency=fold.prices.currency,
         saved=saved_in(fold),
         served=replies_by_name(reader),
-        notes=[spending.warning] if spending.warning else [],
+        notes=[*filter(None, [spending.warning]), *([origin.text()] if (origin := import_origin(reader)) else [])],
         determinism=determinism_of(fold.session),
         errors=read_failures(reader) if fold.counts.remaining else Failures(),
         timing={"trial_seconds": round(spending.seconds, 3)},

@@ -23,6 +23,7 @@ from holdfast.journal import FORMAT
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.core.start_time import start_time
+from holdfast.run.fold.import_origin import import_origin
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY
 from holdfast.run.fold.states import StateCounts
@@ -197,7 +198,7 @@ def _calls_text(status: RunStatus) -> str:
 def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
     if not status.sessions:
         return [f"no session record can be read; rebuild it with: holdfast repair {shell_word(status.run)}"]
-    if status.state != "incomplete":
+    if status.state != "incomplete" or import_origin(reader) is not None:
         return []
     if status.format < FORMAT:
         command = continuing_command(status.format, status.run)

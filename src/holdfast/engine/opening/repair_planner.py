@@ -50,6 +50,9 @@ class MatchedInputs:
     def code_copy(self, task: str, name: str) -> None:
         """Without a record of the inputs, no copy is known to be that of a file."""
 
+    def list_of_trials(self) -> None:
+        """Without a record of the inputs, it is not known which of the copies it was."""
+
     def rows(self, name: str, task: Task) -> Rows:
         if name not in self._rows:
             path = self._matching_file(name, task)

@@ -12,20 +12,26 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from holdfast.digests import canonical_json, packed_digest
+from holdfast.digests import canonical_json, content_digest, packed_digest
 from holdfast.engine.planning.source_copies import unpack_copy
 from holdfast.errors import RunDamaged, UsageError
+from holdfast.run.core.inputs import LISTED_TRIALS
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
 from holdfast.spec import DatasetSpec, TaskSpec
+from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.derived_cache import DerivedCache
 from holdfast.tasks.datasets.ingest import ingest, ingest_samples
+from holdfast.tasks.datasets.listed_trials import ListedTrials, read_listed_trials
 from holdfast.tasks.datasets.row_content import content_at
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
+
+
+_FROM_BACKUP = "Restore it from a backup."
 
 
 class Inputs(Protocol):
@@ -40,6 +46,9 @@ class Inputs(Protocol):
     def code_copy(self, task: str, name: str) -> Path | None:
         """The copy of a file behind a task, for one that no longer exists; None if absent."""
 
+    def list_of_trials(self) -> bytes | None:
+        """What an imported run has in place of a grid: see `ListedTrials`; None in every other run."""
+
 
 def raw_digest(path: Path) -> str:
     """The digest of a file as it is; empty if it cannot be read."""
@@ -53,6 +62,12 @@ def raw_digest(path: Path) -> str:
 def input_name(task: str, entry: TaskSpec) -> str:
     """The name of the copy of a task's rows; tasks that ask about the same dataset share it."""
     return f"datasets/{entry.dataset}" if entry.dataset else f"tasks/{task}"
+
+
+def listed_trials(inputs: Inputs, task: str, dataset: Dataset) -> ListedTrials | None:
+    """The trials that a task of an imported run has; None in every other run."""
+    data = inputs.list_of_trials()
+    return None if data is None else read_listed_trials(data, task, dataset)
 
 
 class FreshInputs:
@@ -91,6 +106,9 @@ class FreshInputs:
 
     def code_copy(self, task: str, name: str) -> None:
         """A new run has no copies yet."""
+
+    def list_of_trials(self) -> None:
+        """A run that is started here has a grid."""
 
     def keep_cache(self, layout: Layout) -> None:
         """Keeps in the run, which this session holds, what was computed about the rows."""
@@ -159,6 +177,19 @@ class SavedInputs:
             self.copies_used.setdefault(task, set()).add(name)
         return found
 
+    def list_of_trials(self) -> bytes | None:
+        saved = self._inputs.get(LISTED_TRIALS)
+        if saved is None:
+            return None
+        path = self._layout.inputs / saved.digest
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            data = b""
+        if content_digest(data) != saved.digest:
+            raise RunDamaged(f"The run's list of its trials ({path}) is missing or damaged.", hint=_FROM_BACKUP)
+        return data
+
     def keep_cache(self, layout: Layout) -> None:
         self._cache.keep(layout.shelf)
 
@@ -191,5 +222,5 @@ class SavedInputs:
             return Rows.open(path, digest=saved.digest, source=source, cache=self._cache)
         except FileNotFoundError:
             raise RunDamaged(
-                f"The run's copy of {saved.source or name} ({path}) is missing.", hint="Restore it from a backup."
+                f"The run's copy of {saved.source or name} ({path}) is missing.", hint=_FROM_BACKUP
             ) from None

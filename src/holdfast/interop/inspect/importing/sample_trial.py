@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 from holdfast.interop.importing.foreign_eval import ForeignCall, ForeignSample, ForeignScore, ForeignState, ForeignTrial
 from holdfast.interop.importing.foreign_values import list_of, map_of, plain_text
+from holdfast.interop.inspect.attachments import resolved
 from holdfast.interop.inspect.eval_archive import SampleKey
 from holdfast.interop.inspect.importing.inspect_messages import message_of, reply_of, usage_of
 from holdfast.interop.inspect.importing.score_values import named_values, score_number
-from holdfast.interop.inspect.recovering.buffer_rows import ATTACHMENT, is_attachment, ranges
+from holdfast.interop.inspect.recovering.buffer_rows import ranges
 from holdfast.models.message import Usage
 from holdfast.run.core.records import Failure
 
@@ -52,15 +53,15 @@ class LogFacts(NamedTuple):
         for key in self.planned:
             if key.member not in there:
                 sample = ForeignSample(key.id)
-                yield ForeignTrial(
-                    str(key), self.task, self.model, sample, ForeignState.NOT_STARTED, max(1, key.epoch)
-                )
+                yield ForeignTrial(str(key), self.task, self.model, sample, ForeignState.NOT_STARTED, max(1, key.epoch))
 
 
 def sample_trial(sample: dict[str, Any], place: str, facts: LogFacts) -> ForeignTrial:
     """The trial that a sample is."""
     attachments = map_of(sample.get("attachments"))
-    usage = {str(model): found for model, value in map_of(sample.get("model_usage")).items() if (found := usage_of(value))}
+    usage = {
+        str(model): found for model, value in map_of(sample.get("model_usage")).items() if (found := usage_of(value))
+    }
     limit, output = map_of(sample.get("limit")), map_of(sample.get("output"))
     return ForeignTrial(
         place=place,
@@ -96,7 +97,7 @@ def _sample(sample: dict[str, Any], attachments: dict[str, Any]) -> ForeignSampl
     asked = sample.get("input")
     return ForeignSample(
         id=str(sample["id"]),
-        input=_resolved([message_of(part) for part in asked] if isinstance(asked, list) else asked, attachments),
+        input=resolved([message_of(part) for part in asked] if isinstance(asked, list) else asked, attachments),
         target=sample.get("target"),
         choices=list_of(sample.get("choices")) or None,
         metadata=map_of(sample.get("metadata")),
@@ -106,13 +107,13 @@ def _sample(sample: dict[str, Any], attachments: dict[str, Any]) -> ForeignSampl
 def _answer(output: dict[str, Any], attachments: dict[str, Any]) -> str | None:
     completion = output.get("completion")
     if isinstance(completion, str) and completion:
-        return str(_resolved(completion, attachments))
-    return str(_resolved(reply_of(output)[0], attachments)) if list_of(output.get("choices")) else None
+        return str(resolved(completion, attachments))
+    return str(resolved(reply_of(output)[0], attachments)) if list_of(output.get("choices")) else None
 
 
 def _scores(sample: dict[str, Any], attachments: dict[str, Any]) -> Iterator[ForeignScore]:
     for name, value in map_of(sample.get("scores")).items():
-        score = map_of(_resolved(value, attachments))
+        score = map_of(resolved(value, attachments))
         for part, given in named_values(str(name), score.get("value")):
             number = score_number(given)
             answer = score.get("answer")
@@ -146,12 +147,12 @@ def _input_of(event: dict[str, Any], pool: list[Any]) -> list[Any]:
 
 
 def _call(event: dict[str, Any], said: list[Any], facts: LogFacts, attachments: dict[str, Any]) -> ForeignCall:
-    output = map_of(_resolved(event.get("output"), attachments))
+    output = map_of(resolved(event.get("output"), attachments))
     text, reply = reply_of(output)
     model = plain_text(event.get("model"))
     seconds = output.get("time")
     return ForeignCall(
-        messages=[message_of(message) for message in _resolved(said, attachments)],
+        messages=[message_of(message) for message in resolved(said, attachments)],
         text=text,
         reply=reply,
         model="" if model == facts.model else model,
@@ -163,11 +164,11 @@ def _call(event: dict[str, Any], said: list[Any], facts: LogFacts, attachments: 
 
 def _from_messages(sample: dict[str, Any], attachments: dict[str, Any]) -> list[ForeignCall]:
     """Of a sample without events, its conversation as one call."""
-    said = [message_of(message) for message in list_of(_resolved(sample.get("messages"), attachments))]
+    said = [message_of(message) for message in list_of(resolved(sample.get("messages"), attachments))]
     last = max((number for number, message in enumerate(said) if message["role"] == "assistant"), default=-1)
     if last < 0:
         return []
-    text, reply = reply_of(_resolved(sample.get("output"), attachments))
+    text, reply = reply_of(resolved(sample.get("output"), attachments))
     content = said[last]["content"]
     return [ForeignCall(messages=said[:last], text=text or (content if isinstance(content, str) else ""), reply=reply)]
 
@@ -194,16 +195,3 @@ def _seconds_since_1970(text: Any) -> float:
     if found is None:
         return 0.0
     return (found if found.tzinfo else found.replace(tzinfo=dt.UTC)).timestamp()
-
-
-def _resolved(value: Any, attachments: dict[str, Any]) -> Any:
-    """The same with every reference to an attachment replaced by its text."""
-    if not attachments:
-        return value
-    if isinstance(value, dict):
-        return {name: _resolved(item, attachments) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_resolved(item, attachments) for item in value]
-    if isinstance(value, str) and is_attachment(value):
-        return attachments.get(value.removeprefix(ATTACHMENT), value)
-    return value

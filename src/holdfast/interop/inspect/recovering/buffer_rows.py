@@ -5,10 +5,8 @@ transcript, and what of it is lost.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from holdfast.interop.inspect.attachments import PREFIX, is_attachment
 from holdfast.interop.inspect.eval_archive import SampleKey
-
-ATTACHMENT = "attachment://"
-_HASH_LENGTH = 32
 
 
 class SampleRows(NamedTuple):
@@ -82,10 +80,4 @@ def _attachment_hashes(value: Any) -> Iterator[str]:
         elif isinstance(item, list):
             pending.extend(item)
         elif isinstance(item, str) and is_attachment(item):
-            yield item.removeprefix(ATTACHMENT)
-
-
-def is_attachment(text: str) -> bool:
-    """Whether a text stands for an attachment; a person may write one that only begins like it."""
-    digits = text.removeprefix(ATTACHMENT)
-    return text.startswith(ATTACHMENT) and len(digits) == _HASH_LENGTH and set(digits) <= set("0123456789abcdef")
+            yield item.removeprefix(PREFIX)

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
+from holdfast.interop.inspect.attachments import resolved
 from holdfast.interop.inspect.recovering.buffer_rows import (
-    ATTACHMENT,
     BufferedSample,
     SampleRows,
-    is_attachment,
     ranges,
 )
 
@@ -31,7 +30,7 @@ def make_sample(found: BufferedSample, rows: SampleRows, problem: str, *, with_e
     """The sample as a log holds it; with `problem`, it has that error, so that a retry runs it again, and no scores."""
     summary = found.summary
     origin = _first_event(rows.events, "sample_init").get("sample")
-    origin = _resolved(origin, rows.attachments) if isinstance(origin, dict) else summary
+    origin = resolved(origin, rows.attachments) if isinstance(origin, dict) else summary
     messages, output = conversation(rows)
     error = error_of(problem) if problem else error_of(summary.get("error"))
     sample = {
@@ -43,8 +42,8 @@ def make_sample(found: BufferedSample, rows: SampleRows, problem: str, *, with_e
         "files": list(origin["files"]) if isinstance(origin.get("files"), dict) else None,
         "setup": origin.get("setup"),
         "metadata": _metadata(rows, origin, summary),
-        "messages": _resolved(messages, rows.attachments),
-        "output": _resolved(output, rows.attachments),
+        "messages": resolved(messages, rows.attachments),
+        "output": resolved(output, rows.attachments),
         "scores": None if problem else _scores(summary, rows),
         "limit": None if problem else _limit(summary, rows.events),
         "error": error,
@@ -146,17 +145,6 @@ def _left_out(before: list[Any], after: list[Any]) -> list[Any]:
     return []
 
 
-def _resolved(value: Any, attachments: dict[str, str]) -> Any:
-    """The same with every reference to an attachment replaced by its text."""
-    if isinstance(value, dict):
-        return {name: _resolved(item, attachments) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_resolved(item, attachments) for item in value]
-    if isinstance(value, str) and is_attachment(value):
-        return attachments.get(value.removeprefix(ATTACHMENT), value)
-    return value
-
-
 def _first_event(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
     return next((event for event in events if event.get("event") == kind), {})
 
@@ -174,7 +162,7 @@ def _scores(summary: dict[str, Any], rows: SampleRows) -> dict[str, Any] | None:
     if not isinstance(given, dict):
         return None
     final = {
-        event.get("scorer"): _resolved(event.get("score"), rows.attachments)
+        event.get("scorer"): resolved(event.get("score"), rows.attachments)
         for event in rows.events
         if event.get("event") == "score" and not event.get("intermediate") and isinstance(event.get("score"), dict)
     }

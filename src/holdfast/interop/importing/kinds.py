@@ -1,0 +1,55 @@
+"""The kinds of files of other tools, recognised by their content."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import NamedTuple, Protocol, cast
+
+from holdfast.errors import UsageError
+from holdfast.interop.importing.foreign_eval import ForeignEval
+
+
+class ForeignKind(NamedTuple):
+    """One kind: what people call it, and the module that reads it."""
+
+    title: str
+    module: str
+    """It has `recognises(path)` and `read(path)`."""
+
+
+class Reader(Protocol):
+    """The module of a kind."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a path is of this kind, by its content; never raises for a path that exists."""
+
+    def read(self, path: Path) -> ForeignEval:
+        """The eval at a path of this kind."""
+
+
+KINDS: tuple[ForeignKind, ...] = (
+    ForeignKind("the directory of a ProjectScylla experiment", "holdfast.interop.scylla.experiment"),
+    ForeignKind("a log of Inspect (.eval or .json)", "holdfast.interop.inspect.importing.logs"),
+)
+"""In the order in which they are tried."""
+
+
+def find_reader(path: Path) -> Reader:
+    """The reader of whatever is at a path.
+
+    Raises:
+        UsageError: nothing is there, or it is of no kind that can be imported.
+    """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist.", hint="Name a file or a directory of another tool.")
+    for kind in KINDS:
+        reader = cast("Reader", importlib.import_module(kind.module))
+        if reader.recognises(path):
+            return reader
+    raise UsageError(f"{path} is of no kind that can be imported.", hint=f"Known kinds: {kinds_text()}.")
+
+
+def kinds_text() -> str:
+    """The kinds, for an error or a help text."""
+    return "; ".join(kind.title for kind in KINDS)
