@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from rig import environment, install_model  # noqa: E402 - it lies beside this file

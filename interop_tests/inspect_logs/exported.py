@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.parse
 from pathlib import Path
 
 from inspect_ai.analysis import evals_df, samples_df
@@ -23,7 +24,14 @@ from holdfast import Message, Sample, Task, evaluate, exact, includes
 from holdfast.api.export_inspect import export_inspect
 from holdfast.api.run import Run
 
-SAMPLES = [Sample(f"Say {number} ü \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"), target=f"{number}", id=f"s/{number}") for number in range(7)]
+SAMPLES = [
+    Sample(
+        f"Say {number} ü \ud83d\ude00".encode("utf-16", "surrogatepass").decode("utf-16"),
+        target=f"{number}",
+        id=f"s/{number}",
+    )
+    for number in range(7)
+]
 
 
 def make_run(place: Path) -> Path:
@@ -41,7 +49,10 @@ def make_run(place: Path) -> Path:
 
     talking = Task(name="talking", samples=SAMPLES, solver=talk, scorers=[exact(), includes()], epochs=2)
     short = Task(name="short", samples=SAMPLES[:3], scorers=[includes()])
-    models = {"small": "scripted/echo", "large": {"provider": "scripted", "model": "other", "args": {"default": "3 and 4"}}}
+    models = {
+        "small": "scripted/echo",
+        "large": {"provider": "scripted", "model": "other", "args": {"default": "3 and 4"}},
+    }
     with evaluate([talking, short], models=models, run=place, progress=False):
         return place
 
@@ -77,7 +88,9 @@ def compare_export(place: Path, env: dict[str, str]) -> list[str]:
             logs = place / f"{name}-logs"
             written = export_inspect(run, logs)
             faults += [f"{name}: {fault}" for fault in _faults(run, written, logs, env)]
-            print(f"exported {name}: {len(written)} logs, {sum(log.samples for log in written)} samples, {[log.status for log in written]}")
+            print(
+                f"exported {name}: {len(written)} logs, {sum(log.samples for log in written)} samples, {[log.status for log in written]}"
+            )
     return faults
 
 
@@ -160,7 +173,7 @@ def _viewer_faults(get, written):
     if len(files) != len(written):
         found.append(f"the viewer lists {len(files)} logs")
     for entry in files:
-        name = entry["name"].rpartition("/")[2]
+        name = urllib.parse.quote(entry["name"], safe="")
         header = get(f"/api/logs/{name}?header-only=100")
         if header["status"] not in {"success", "error"} or "results" not in header:
             found.append(f"the viewer's header of {name} is not whole")

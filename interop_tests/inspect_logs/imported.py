@@ -45,13 +45,18 @@ def failing():
 
 
 def tasks():
-    samples = [Sample(id=n, input=f"Question {n}: " + "ü" * 120, target="Default" if n % 3 else "x", choices=None) for n in range(1, 13)]
+    samples = [
+        Sample(id=n, input=f"Question {n}: " + "ü" * 120, target="Default" if n % 3 else "x", choices=None)
+        for n in range(1, 13)
+    ]
     dataset = MemoryDataset(samples, name="questions")
     return [
         Task(name="plain", dataset=dataset, solver=generate(), scorer=includes()),
         Task(name="epochs", dataset=dataset, solver=generate(), scorer=[includes(), length()], epochs=3),
         Task(name="values", dataset=dataset, solver=generate(), scorer=both()),
-        Task(name="judged", dataset=dataset, solver=generate(), scorer=model_graded_qa(model=MODEL, partial_credit=True)),
+        Task(
+            name="judged", dataset=dataset, solver=generate(), scorer=model_graded_qa(model=MODEL, partial_credit=True)
+        ),
         Task(name="failing", dataset=dataset, solver=[failing(), generate()], scorer=match(), fail_on_error=False),
         Task(name="limited", dataset=dataset, solver=[generate(), generate()], scorer=includes(), message_limit=2),
     ]
@@ -61,7 +66,9 @@ def compare_import(place: Path) -> list[str]:
     """The faults that were found in runs imported from Inspect's logs."""
     faults = []
     for kind in ("eval", "json"):
-        logs = inspect_eval(tasks(), model=MODEL, log_dir=str(place / kind), log_format=kind, display="none", max_tasks=6)
+        logs = inspect_eval(
+            tasks(), model=MODEL, log_dir=str(place / kind), log_format=kind, display="none", max_tasks=6
+        )
         for log in logs:
             path = Path(log.location.removeprefix("file://"))
             faults += [f"{kind} {log.eval.task}: {fault}" for fault in _faults(path, place / f"{kind}-{log.eval.task}")]

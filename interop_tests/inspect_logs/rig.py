@@ -11,7 +11,7 @@ import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 PROGRAM = Path(sys.executable).with_name("inspect")
 MODEL = "slow/m"
 _PATIENCE = 240
@@ -37,7 +37,9 @@ def environment(place: Path, plugin: Path) -> dict[str, str]:
 
 def start_eval(place: Path, env: dict[str, str], *options: str) -> subprocess.Popen:
     """An eval of the slow task that has begun to run samples."""
-    command = [PROGRAM, "eval", HERE / "slow_task.py", "--model", MODEL, "--log-dir", place / "logs"]
+    # Inspect takes paths below the current directory only.
+    shutil.copy(HERE / "slow_task.py", place)
+    command = [PROGRAM, "eval", "slow_task.py", "--model", MODEL, "--log-dir", place / "logs"]
     command += ["--display", "none", "--max-samples", "4", *options]
     process = subprocess.Popen(
         list(map(str, command)), env=env, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -76,9 +78,7 @@ def viewer(logs: Path, env: dict[str, str]):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = [PROGRAM, "view", "start", "--log-dir", logs, "--host", "127.0.0.1", "--port", port]
-    process = subprocess.Popen(
-        list(map(str, command)), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(list(map(str, command)), env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def get(path: str):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:

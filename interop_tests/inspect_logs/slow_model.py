@@ -14,7 +14,9 @@ class SlowModel(ModelAPI):
         text = input[-1].text
         number = zlib.crc32(text.encode())
         await asyncio.sleep(0.02 * (number % 10))
-        said = f"GRADE: {'CIP'[number % 3]}" if "GRADE" in text else f"Default answer {number} {'words ' * (number % 50)}"
+        said = (
+            f"GRADE: {'CIP'[number % 3]}" if "GRADE" in text else f"Default answer {number} {'words ' * (number % 50)}"
+        )
         output = ModelOutput.from_content(self.model_name, said)
         used = number % 50
         output.usage = ModelUsage(

@@ -34,5 +34,7 @@ def slow(n: int = 200):
         for number in range(1, n + 1)
     ]
     return Task(
-        dataset=MemoryDataset(samples, name="numbers"), solver=[system_message("Be brief."), two_calls()], scorer=includes()
+        dataset=MemoryDataset(samples, name="numbers"),
+        solver=[system_message("Be brief."), two_calls()],
+        scorer=includes(),
     )

@@ -39,6 +39,7 @@ def trial_sample(trial: ExportedTrial, model: str) -> dict[str, Any]:
             calls[step.step] = call
         events += [_event(step, call, model)] if step.name not in {CANDIDATE, CHOICE} else []
     events += [_score_event(name, trial, value) for name, value in trial.scores.items()]
+    times = _times(calls, trial.seconds)
     last = next((call for call in reversed(calls.values()) if call.step.role is ModelRole.UNDER_TEST), None)
     sample = {
         "id": trial.sample,
@@ -51,12 +52,18 @@ def trial_sample(trial: ExportedTrial, model: str) -> dict[str, Any]:
         "metadata": {**_plain(trial.metadata), _OURS: {"trial": trial.key, "state": trial.state}},
         "model_usage": {model: inspect_usage(trial.usage)},
         "total_time": trial.seconds,
-        "events": events,
+        "events": [_numbered(event, number, trial.key, times) for number, event in enumerate(events)],
         "uuid": trial.key,
-        **_times(calls, trial.seconds),
+        **times,
         **_end(trial),
     }
     return {name: value for name, value in sample.items() if value is not None}
+
+
+def _numbered(event: dict[str, Any], number: int, key: str, times: dict[str, str]) -> dict[str, Any]:
+    """An event with the id and the time that Inspect would invent, differently each time that it reads the log."""
+    at = times.get("completed_at", _time(0.0))
+    return {"uuid": f"{key}-{number}", "timestamp": at, "working_start": 0.0, **event}
 
 
 def sample_summary(sample: dict[str, Any]) -> dict[str, Any]:
