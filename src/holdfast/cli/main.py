@@ -43,8 +43,9 @@ GROUPS = {
         "clean": "Delete what a run no longer needs.",
     },
     "move": {
-        "recover": "Download a run from an object store.",
+        "recover": "Download a run, or recover a crashed Inspect log.",
         "import": "Make a run of the results of another tool.",
+        "export": "Write a run in the format of another tool.",
         "cat": "Print the records of a run as JSON lines.",
     },
 }

@@ -35,6 +35,7 @@ KINDS: tuple[ForeignKind, ...] = (
         "holdfast.interop.lm_eval.samples",
     ),
     ForeignKind("a result file of promptfoo (JSON or JSON lines)", "holdfast.interop.promptfoo.results"),
+    ForeignKind("a log of Inspect (.eval or .json)", "holdfast.interop.inspect.importing.logs"),
 )
 """In the order in which they are tried."""
 

@@ -27,8 +27,10 @@ class ImportOrigin(NamedTuple):
 
     def text(self) -> str:
         """For people, in one sentence."""
-        cost = f"; it recorded a cost of {self.cost:,.4f} {self.currency} for {quantity(self.costed, 'trial')}"
-        return f"imported from {self.tool} ({self.place}){'' if self.cost is None else cost}"
+        origin = f"imported from {self.tool} ({self.place})"
+        if self.cost is None:
+            return origin
+        return f"{origin}; it recorded a cost of {self.cost:,.4f} {self.currency} for {quantity(self.costed, 'trial')}"
 
 
 def import_origin(reader: RunReader) -> ImportOrigin | None:
