@@ -157,6 +157,7 @@ class _Reading:
     def __init__(self, results: Callable[[], Iterable[bytes]]) -> None:
         self._results = results
         self._samples: dict[bytes, str] = {}
+        self._names: set[tuple[str, str]] = set()
         self._repeats: Counter[tuple[str, str, bytes]] = Counter()
 
     def items(self) -> Iterator[ForeignTrial | SkippedItem]:
@@ -206,11 +207,18 @@ class _Reading:
         variables, test = map_of(result.get("vars")), map_of(result.get("testCase"))
         asked = kept_value([variables, test.get("assert"), result["prompt"].get("raw")])
         digest = packed_digest(canonical_json([task, asked]))
-        name = self._samples.setdefault(digest, str(result.get("testIdx", len(self._samples))))
+        name = self._samples.get(digest) or self._new_name(task, digest, plain_text(result.get("testIdx")))
         self._repeats[task, model, digest] += 1
         metadata = {**variables, **({"description": test["description"]} if test.get("description") else {})}
         sample = ForeignSample(name, prompt_of(result["prompt"].get("raw")), _target(test), metadata=metadata)
         return sample, self._repeats[task, model, digest]
+
+    def _new_name(self, task: str, digest: bytes, wanted: str) -> str:
+        """The number of the test, unless another sample of the task has it."""
+        name = wanted if (task, wanted) not in self._names else f"{wanted}-{len(self._names)}"
+        self._names.add((task, name))
+        self._samples[digest] = name
+        return name
 
 
 def _model(provider: Any) -> str:
