@@ -10,8 +10,10 @@ import click
 from holdfast.analysis.money import money_text
 from holdfast.api.start import naming_run_at
 from holdfast.cli.ui.json_output import print_json
+from holdfast.errors import UsageError
 from holdfast.interop.importing.import_run import ImportSummary, import_run
-from holdfast.interop.importing.kinds import find_reader
+from holdfast.interop.importing.kinds import find_kind, find_reader
+from holdfast.interop.sieval.config_file import convert
 from holdfast.run.core.display_text import shell_word
 from holdfast.terminal.text import printable, quantity
 
@@ -22,12 +24,22 @@ _SHOWN_VALUES = 30
 @click.command("import")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Directory for the new run.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The eval file that is made of a configuration; default: eval.yaml.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(path: Path, run_dir: Path | None, *, as_json: bool) -> int:
+def command(path: Path, run_dir: Path | None, output: Path | None, *, as_json: bool) -> int:
     """Make a run of the results of another tool in PATH, which is left unchanged.
 
-    The run can be reported on, compared, exported and rescored. Exits with 1 if something in PATH was skipped.
+    The run can be reported on, compared, exported and rescored. Exits with 1 if something in PATH was skipped. Of a
+    configuration of SiEval, an eval file is made instead.
     """
+    if find_kind(path).is_configuration:
+        return _import_configuration(path, output, run_dir, as_json=as_json)
+    if output is not None:
+        raise UsageError(f"{path} holds results: they become a run.", hint="Use --run-dir instead of --output.")
     source = find_reader(path).read(path)
     with naming_run_at(str(run_dir or "")):
         summary = import_run(source, run_dir)
@@ -36,6 +48,22 @@ def command(path: Path, run_dir: Path | None, *, as_json: bool) -> int:
     else:
         click.echo(printable("\n".join(_summary_lines(summary))))
     return 0 if summary.ok else 1
+
+
+def _import_configuration(path: Path, output: Path | None, run_dir: Path | None, *, as_json: bool) -> int:
+    if run_dir is not None:
+        raise UsageError(f"{path} is a configuration: it becomes an eval file.", hint="Use --output instead.")
+    converted = convert(path, output)
+    if as_json:
+        print_json(converted)
+        return 0
+    click.echo(printable(f"{converted.eval_file}: an eval file, made from {path} of {converted.tool}."))
+    for item in converted.not_carried:
+        click.echo(printable(f"  not carried over: {item.key}: {item.reason}"))
+    for variable in converted.variables:
+        click.echo(f"  set the key before you start: export {variable}=…")
+    click.echo(f"Check it: holdfast run {shell_word(converted.eval_file)} --dry-run")
+    return 0
 
 
 def _summary_lines(summary: ImportSummary) -> Iterator[str]:

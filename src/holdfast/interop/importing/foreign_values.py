@@ -39,9 +39,10 @@ def read_regular_file(path: Path, limit: int) -> bytes:
     try:
         # Non-blocking: the path may be a pipe without a writer.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise UnreadableFile("it is not a file")
         with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise UnreadableFile("it is not a file")
             data = stream.read(limit + 1)
     except OSError as error:
         raise UnreadableFile(f"it cannot be read: {error.strerror}") from None
@@ -166,6 +167,25 @@ def map_of(value: Any) -> dict[str, Any]:
 def list_of(value: Any) -> list[Any]:
     """A JSON list; an empty one for anything else."""
     return value if isinstance(value, list) else []
+
+
+def prompt_of(raw: Any) -> Any:
+    """A prompt: a text, or the messages that it spells in JSON."""
+    text = plain_text(raw)
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        value = parse_json(text.encode())
+    except UnreadableFile:
+        return text
+    is_chat = isinstance(value, list) and value and all(isinstance(one, dict) and "role" in one for one in value)
+    return value if is_chat else text
+
+
+def as_messages(raw: Any) -> list[Any]:
+    """A prompt as the messages that a model was asked with."""
+    found = prompt_of(raw)
+    return found if isinstance(found, list) else [{"role": "user", "content": found}]
 
 
 def others(content: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:

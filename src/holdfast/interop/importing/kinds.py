@@ -15,7 +15,9 @@ class ForeignKind(NamedTuple):
 
     title: str
     module: str
-    """It has `recognises(path)` and `read(path)`."""
+    """It has `recognises(path)`, and `read(path)` or, for configurations, `convert(path, output)`."""
+    is_configuration: bool = False
+    """Whether it is no result, but an eval in the words of another tool: an eval file is made of it."""
 
 
 class Reader(Protocol):
@@ -30,13 +32,28 @@ class Reader(Protocol):
 
 KINDS: tuple[ForeignKind, ...] = (
     ForeignKind("the directory of a ProjectScylla experiment", "holdfast.interop.scylla.experiment"),
+    ForeignKind(
+        "samples_*.jsonl of lm-evaluation-harness, results_*.json beside them, or their directory",
+        "holdfast.interop.lm_eval.samples",
+    ),
+    ForeignKind("a result file of promptfoo (JSON or JSON lines)", "holdfast.interop.promptfoo.results"),
+    ForeignKind("effective_config.yaml of SiEval", "holdfast.interop.sieval.config_file", is_configuration=True),
     ForeignKind("a log of Inspect (.eval or .json)", "holdfast.interop.inspect.importing.logs"),
 )
 """In the order in which they are tried."""
 
 
 def find_reader(path: Path) -> Reader:
-    """The reader of whatever is at a path.
+    """The reader of whatever results are at a path.
+
+    Raises:
+        UsageError: nothing is there, or it is of no kind that can be imported.
+    """
+    return cast("Reader", importlib.import_module(find_kind(path).module))
+
+
+def find_kind(path: Path) -> ForeignKind:
+    """The kind of whatever is at a path.
 
     Raises:
         UsageError: nothing is there, or it is of no kind that can be imported.
@@ -44,9 +61,8 @@ def find_reader(path: Path) -> Reader:
     if not path.exists():
         raise UsageError(f"{path} does not exist.", hint="Name a file or a directory of another tool.")
     for kind in KINDS:
-        reader = cast("Reader", importlib.import_module(kind.module))
-        if reader.recognises(path):
-            return reader
+        if cast("Reader", importlib.import_module(kind.module)).recognises(path):
+            return kind
     raise UsageError(f"{path} is of no kind that can be imported.", hint=f"Known kinds: {kinds_text()}.")
 
 
