@@ -1,6 +1,5 @@
 """Runs of ours as logs: what the real Inspect reads of them."""
 
-import asyncio
 import math
 import os
 import signal
@@ -44,7 +43,7 @@ def make_run(place: Path) -> Path:
         await trial.step("note", lambda: {"length": len(first.text)})
         return await trial.generate([Message("system", "Be brief."), Message("user", f"Again: {first.text}")])
 
-    async def half(trial, answer):  # noqa: RUF029 - scorers may be async
+    async def half(trial, answer):
         return 0.5 if trial.sample.id == "s/1" else float(len(answer.text) % 2)
 
     talking = Task(name="talking", samples=SAMPLES, solver=talk, scorers=[exact(), includes()], epochs=2)
