@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -66,8 +67,9 @@ POINTS = [
 def test_a_kill_leaves_no_run_or_a_whole_one(tmp_path, point):
     """Under the run's name there is nothing, or every trial; the same command then completes, or is refused."""
     root = tmp_path / "run"
-    words = [sys.executable, "-c", _KILLED, root, "-", os.path.dirname(__file__)]
-    path = os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), os.environ.get("PYTHONPATH", "")])
+    here = Path(__file__).parent
+    words = [sys.executable, "-c", _KILLED, root, "-", here]
+    path = os.pathsep.join([str(here.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "HOLDFAST_CRASH_AT": point, "PYTHONPATH": path}
     done = subprocess.run(words, env=environment, check=False, capture_output=True, text=True)
     assert done.returncode == -9, done.stderr

@@ -44,7 +44,11 @@ models:
   from_env: {{name: x, api_key: "${{MY_KEY}}"}}
   local: {{args: {{max_tokens: 5}}, infer: {{backend: sglang}}, infer_meta: {{a: 1}}}}
 datasets:
-  mmlu: {{class: MMLUDataset, path: "${{DATA_DIR}}/mmlu.jsonl", operations: [{{shuffle: {{seed: 42}}}}, {{warp: 1}}], args: {{a: 1}}}}
+  mmlu:
+    class: MMLUDataset
+    path: "${{DATA_DIR}}/mmlu.jsonl"
+    operations: [{{shuffle: {{seed: 42}}}}, {{warp: 1}}]
+    args: {{a: 1}}
 tasks:
   aime:
     class: AIME2024ZeroShotGenTask

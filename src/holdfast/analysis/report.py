@@ -22,11 +22,11 @@ from holdfast.analysis.spending import ModelSpending, group_spending, no_spendin
 from holdfast.models.message import Usage
 from holdfast.run.core.records import FAILURES, PlanEntry
 from holdfast.run.drift.served_names import replies_by_name
-from holdfast.run.fold.import_origin import import_origin
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
 from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
 from holdfast.run.fold.states import StateCounts
+from holdfast.run.import_origin import import_origin
 
 if TYPE_CHECKING:
     from holdfast.analysis.agreement.panel_report import PanelReport

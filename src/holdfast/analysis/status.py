@@ -20,11 +20,11 @@ from holdfast.models.message import Usage
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import spool_root
 from holdfast.run.core.records import FAILURE, FAILURES, Change, SessionEndRecord
-from holdfast.run.fold.import_origin import import_origin
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
 from holdfast.run.fold.states import StateCounts
+from holdfast.run.import_origin import import_origin
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
 from holdfast.storage.leases.holder import LeaseHolder, UnrecordedEnd
 from holdfast.storage.leases.local import read_unrecorded_end

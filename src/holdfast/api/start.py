@@ -38,8 +38,8 @@ from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
-from holdfast.run.fold.import_origin import has_answers, import_origin
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.import_origin import has_answers, import_origin
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import SCHEMES, is_url

@@ -23,10 +23,10 @@ from holdfast.journal import FORMAT
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.core.start_time import start_time
-from holdfast.run.fold.import_origin import import_origin
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY
 from holdfast.run.fold.states import StateCounts
+from holdfast.run.import_origin import import_origin
 from holdfast.run.locate import find_run, known_runs
 from holdfast.terminal.text import printable, quantity, time_text
 from holdfast.terminal.width import hanging, one_line

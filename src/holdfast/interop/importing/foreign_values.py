@@ -182,7 +182,7 @@ def prompt_of(raw: Any) -> Any:
     return value if is_chat else text
 
 
-def as_messages(raw: Any) -> list[Any]:
+def prompt_messages(raw: Any) -> list[Any]:
     """A prompt as the messages that a model was asked with."""
     found = prompt_of(raw)
     return found if isinstance(found, list) else [{"role": "user", "content": found}]

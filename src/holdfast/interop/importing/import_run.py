@@ -24,14 +24,14 @@ from holdfast.interop.importing.foreign_values import kept_value
 from holdfast.interop.importing.names import eval_title, valid_name
 from holdfast.interop.importing.spool import Spool
 from holdfast.interop.importing.tally import AxisCount, ImportTally, ScorerFacts
-from holdfast.interop.importing.trial_records import TrialRecords, key_of, sample_key
+from holdfast.interop.importing.trial_records import TrialRecords, foreign_key, sample_key
 from holdfast.interop.importing.valid_trial import sample_row, valid_trial, why_not_valid
 from holdfast.models.catalogue import IMPORTED
 from holdfast.run.core.inputs import LISTED_TRIALS, InputSource, SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.provenance import utc_timestamp
 from holdfast.run.core.records import NoteRecord, Record
-from holdfast.run.fold.import_origin import IMPORT_NOTE, RECORDED_COST
+from holdfast.run.import_origin import IMPORT_NOTE, RECORDED_COST
 from holdfast.run.session.create import create_run, refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec, plain_data, resolve, typed_eval
 from holdfast.storage.filesystem import FileSystem
@@ -117,7 +117,7 @@ def _read_all(source: ForeignEval, spool: Spool, tally: ImportTally) -> None:
 
 
 def _add(trial: ForeignTrial, spool: Spool, tally: ImportTally) -> None:
-    key = key_of(trial)
+    key = foreign_key(trial)
     if not tally.is_new(key):
         tally.skip(SkippedItem(trial.place, f"it is the same trial as an earlier one ({_coordinates_text(trial)})"))
         return

@@ -17,7 +17,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")
 @lru_cache(4096)
 def valid_name(text: str, fallback: str = "unnamed") -> str:
     """A name of a task or a model: in one line, of moderate length, and different for different texts."""
-    return _shortened(" ".join(_CONTROLS.sub(" ", str(encodable(text))).split()), _LONGEST) or fallback
+    return _with_digest(" ".join(_CONTROLS.sub(" ", str(encodable(text))).split()), _LONGEST) or fallback
 
 
 @lru_cache(4096)
@@ -37,7 +37,7 @@ def judge_name(text: str) -> str:
 
 def sample_id(text: str) -> str:
     """The id of a sample."""
-    return _shortened(_CONTROLS.sub(" ", str(encodable(text))), _LONGEST_ID) or "sample"
+    return _with_digest(_CONTROLS.sub(" ", str(encodable(text))), _LONGEST_ID) or "sample"
 
 
 def eval_title(text: str) -> str:
@@ -45,6 +45,6 @@ def eval_title(text: str) -> str:
     return valid_name(text, "imported").replace("/", "-")
 
 
-def _shortened(text: str, longest: int) -> str:
+def _with_digest(text: str, longest: int) -> str:
     """A long text by its beginning and a digest of all of it."""
     return text if len(text) <= longest else f"{text[: longest - 9].rstrip()}…{content_digest(text.encode())[:8]}"

@@ -46,7 +46,7 @@ def sample_key(trial: ForeignTrial) -> str:
     return key_text(trial.sample.id, 1)
 
 
-def key_of(trial: ForeignTrial) -> str:
+def foreign_key(trial: ForeignTrial) -> str:
     """The key of a trial, by the rule of every run."""
     return trial_key(trial.task, trial.model, trial.axes, sample_key(trial), trial.epoch)
 
@@ -61,7 +61,7 @@ class TrialRecords:
         """Every record of a trial; of one that was not started, none."""
         if trial.state is ForeignState.NOT_STARTED:
             return
-        key = key_of(trial)
+        key = foreign_key(trial)
         about: Coordinates | None = Coordinates(
             trial.task, trial.model, sample_key(trial), trial.epoch, dict(trial.axes)
         )
@@ -81,7 +81,7 @@ class TrialRecords:
         given = {_slot(score): score for score in trial.scores}
         for slot in self._slots[trial.task]:
             if slot in given:
-                yield _score(key, slot, given[slot])
+                yield _score_record(key, slot, given[slot])
             elif trial.state is ForeignState.VALID:
                 yield ScoreRecord(
                     trial=key, attempt=1, scorer=slot, unscored=True, explanation=f"{_NOT_RECORDED} by {self._tool}"
@@ -89,7 +89,7 @@ class TrialRecords:
 
     def _end(self, trial: ForeignTrial, key: str, scores: list[ScoreRecord]) -> TrialRecord:
         status = _STATUSES[trial.state]
-        usage, shares = _usage(trial)
+        usage, shares = _trial_usage(trial)
         return TrialRecord(
             trial=key,
             attempt=1,
@@ -146,7 +146,7 @@ def _step(key: str, number: int, model: str, call: ForeignCall, about: Coordinat
     )
 
 
-def _score(key: str, slot: str, score: ForeignScore) -> ScoreRecord:
+def _score_record(key: str, slot: str, score: ForeignScore) -> ScoreRecord:
     value = number_of(score.value)
     metadata = score.metadata if value is not None or score.value is None else {**score.metadata, "value": score.value}
     return ScoreRecord(
@@ -161,7 +161,7 @@ def _score(key: str, slot: str, score: ForeignScore) -> ScoreRecord:
     )
 
 
-def _usage(trial: ForeignTrial) -> tuple[Usage | None, tuple[UsageShare, ...]]:
+def _trial_usage(trial: ForeignTrial) -> tuple[Usage | None, tuple[UsageShare, ...]]:
     """What the trial took of all models, and the parts of other models."""
     shares: dict[str, Usage] = {name: usage for name, usage in trial.usage_by_model.items() if name != trial.model}
     if trial.usage is not None:

@@ -24,13 +24,13 @@ from holdfast.interop.importing.foreign_eval import (
 )
 from holdfast.interop.importing.foreign_values import (
     UnreadableFile,
-    as_messages,
     list_of,
     map_of,
     number_of,
     others,
     parse_json_object,
     plain_text,
+    prompt_messages,
     prompt_of,
     read_regular_file,
 )
@@ -179,8 +179,8 @@ class _SampleFile:
     def _trial(self, lines: list[dict[str, Any]], number: int) -> ForeignTrial:
         first = lines[0]
         prompt = _prompt(first.get("arguments"))
-        answer = _answer(first)
-        scores = tuple(score for line in lines for score in _scores(line))
+        answer = _generated_text(first)
+        scores = tuple(score for line in lines for score in _metric_scores(line))
         target = first.get("target")
         return ForeignTrial(
             place=self._where(number),
@@ -191,7 +191,7 @@ class _SampleFile:
             ),
             state=ForeignState.VALID if scores else ForeignState.NO_VERDICT,
             answer=answer,
-            calls=(ForeignCall(as_messages(prompt), answer),) if answer is not None else (),
+            calls=(ForeignCall(prompt_messages(prompt), answer),) if answer is not None else (),
             scores=scores,
             at=self._at,
             fields={"lines": [others(line, [*_OF_SAMPLE, *_metrics(line)]) for line in lines]},
@@ -207,7 +207,7 @@ def _metrics(line: dict[str, Any]) -> list[str]:
     return [name for name in list_of(line.get("metrics")) if isinstance(name, str) and name in line]
 
 
-def _scores(line: dict[str, Any]) -> Iterator[ForeignScore]:
+def _metric_scores(line: dict[str, Any]) -> Iterator[ForeignScore]:
     under = _filter_of(line)
     for metric in _metrics(line):
         name = metric if under == _NO_FILTER else f"{metric},{under}"
@@ -224,7 +224,7 @@ def _prompt(arguments: Any) -> Any:
     return given[0][0] if given and isinstance(given[0], list) and given[0] else None
 
 
-def _answer(line: dict[str, Any]) -> str | None:
+def _generated_text(line: dict[str, Any]) -> str | None:
     """The text that the model generated; None where it only gave the likelihood of texts."""
     drawn = list_of(line.get("resps"))
     first = drawn[0] if drawn else None

@@ -27,7 +27,6 @@ from holdfast.interop.importing.foreign_eval import (
 )
 from holdfast.interop.importing.foreign_values import (
     UnreadableFile,
-    as_messages,
     kept_value,
     list_of,
     map_of,
@@ -36,6 +35,7 @@ from holdfast.interop.importing.foreign_values import (
     parse_json,
     parse_json_object,
     plain_text,
+    prompt_messages,
     prompt_of,
     token_count,
 )
@@ -45,7 +45,7 @@ from holdfast.run.core.records import Failure
 _TOOL = "promptfoo"
 _HEAD_BYTES = 1 << 20
 _ERROR = 2
-"""The `failureReason` of a result that is no verdict: the provider, or an assertion, raised."""
+"""The `failureReason` of a result without a verdict: the provider, or an assertion, raised an error."""
 _PLACED = ("provider", "prompt", "vars", "response", "score", "namedScores", "latencyMs", "cost", "success", "error")
 _KNOWN = frozenset(
     {
@@ -98,7 +98,7 @@ def read(path: Path) -> ForeignEval:
     with path.open("rb") as stream:
         is_lines = _is_result_line(stream.readline(_HEAD_BYTES))
     if is_lines:
-        return ForeignEval(_TOOL, path.stem, str(path.absolute()), _Reading(_lines_of(path)).items)
+        return ForeignEval(_TOOL, path.stem, str(path.absolute()), _ResultReading(_lines_of(path)).items)
     return _read_document(path)
 
 
@@ -126,7 +126,7 @@ def _read_document(path: Path) -> ForeignEval:
     config = map_of(document.config)
     name = plain_text(config.get("description")) or plain_text(document.evalId) or path.stem
     details = {"evalId": document.evalId, "metadata": document.metadata, "stats": document.results.stats}
-    reading = _Reading(lambda: (bytes(result) for result in document.results.results))
+    reading = _ResultReading(lambda: (bytes(result) for result in document.results.results))
     return ForeignEval(
         _TOOL,
         name,
@@ -151,7 +151,7 @@ def _decoded_leniently(content: mmap.mmap, path: Path) -> _Document:
     return _Document(found, value.get("evalId"), value.get("config"), value.get("metadata"))
 
 
-class _Reading:
+class _ResultReading:
     """Makes trials of results."""
 
     def __init__(self, results: Callable[[], Iterable[bytes]]) -> None:
@@ -175,13 +175,16 @@ class _Reading:
 
     def _trial(self, where: str, result: dict[str, Any]) -> ForeignTrial:
         prompt, response = result["prompt"], map_of(result.get("response"))
-        task, model = plain_text(prompt.get("label")) or plain_text(prompt.get("raw")), _model(result.get("provider"))
+        task, model = (
+            plain_text(prompt.get("label")) or plain_text(prompt.get("raw")),
+            _provider_name(result.get("provider")),
+        )
         sample, epoch = self._sample(task, model, result)
         output = response.get("output")
         has_failed = result.get("failureReason") == _ERROR or (output is None and not result.get("gradingResult"))
-        usage = _usage(map_of(result.get("tokenUsage") or response.get("tokenUsage")))
+        usage = _token_usage(map_of(result.get("tokenUsage") or response.get("tokenUsage")))
         answer = None if output is None else plain_text(output)
-        calls = (ForeignCall(as_messages(prompt.get("raw")), answer, usage=usage),) if answer is not None else ()
+        calls = (ForeignCall(prompt_messages(prompt.get("raw")), answer, usage=usage),) if answer is not None else ()
         latency = number_of(result.get("latencyMs"))
         error = plain_text(result.get("error") or response.get("error"))
         return ForeignTrial(
@@ -193,7 +196,7 @@ class _Reading:
             epoch=epoch,
             answer=answer,
             calls=calls,
-            scores=tuple(_scores(result)),
+            scores=tuple(_assertion_scores(result)),
             usage=usage,
             cost=result.get("cost", response.get("cost")),
             seconds=None if latency is None else latency / 1000,
@@ -221,7 +224,7 @@ class _Reading:
         return name
 
 
-def _model(provider: Any) -> str:
+def _provider_name(provider: Any) -> str:
     given = map_of(provider)
     return plain_text(given.get("label")) or plain_text(given.get("id")) or plain_text(provider) or "provider"
 
@@ -231,7 +234,7 @@ def _target(test: dict[str, Any]) -> Any:
     return next((one.get("value") for one in compared if isinstance(one.get("value"), str)), None)
 
 
-def _scores(result: dict[str, Any]) -> Iterator[ForeignScore]:
+def _assertion_scores(result: dict[str, Any]) -> Iterator[ForeignScore]:
     graded = map_of(result.get("gradingResult"))
     reason = plain_text(graded.get("reason"))
     if isinstance(result.get("success"), bool):
@@ -243,7 +246,7 @@ def _scores(result: dict[str, Any]) -> Iterator[ForeignScore]:
         yield ForeignScore(f"metric.{name}" if name in _OWN_SCORES else name, value)
 
 
-def _usage(given: dict[str, Any]) -> Usage | None:
+def _token_usage(given: dict[str, Any]) -> Usage | None:
     prompt, completion = token_count(given.get("prompt")), token_count(given.get("completion"))
     if prompt is None and completion is None:
         return None

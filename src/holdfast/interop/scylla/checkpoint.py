@@ -93,7 +93,7 @@ def repair_checkpoint(path: Path, fs: FileSystem | None = None) -> CheckpointRep
         raise UsageError(f"{path} is a link.", hint="Name the checkpoint that it leads to.")
     text, content = _read_checkpoint(path)
     found = _read_tree(path.absolute().parent)
-    old = _entries(content[_COMPLETED])
+    old = _recorded_runs(content[_COMPLETED])
     new = {**old, **found.verdicts}
     backup = ""
     if new != old or not _is_well_formed(content[_COMPLETED]):
@@ -145,7 +145,7 @@ def _add_result(found: _Found, result: ScyllaResult) -> None:
         found.verdicts[place.tier, place.subtest, str(place.run)] = _VERDICTS[result.verdict]
 
 
-def _entries(completed: Any) -> dict[RunName, Any]:
+def _recorded_runs(completed: Any) -> dict[RunName, Any]:
     """The entries of a checkpoint; whatever is not one is left out, and is in the backup."""
     return {
         (tier, subtest, run): status
@@ -214,7 +214,7 @@ def _report(
         faults=found.faults,
         corrected=corrected,
         kept=[f"{_name(run)}: {old[run]}" for run in old if run not in verdicts],
-        notes=_notes(path, content),
+        notes=_directory_notes(path, content),
     )
 
 
@@ -230,7 +230,7 @@ def _name(run: RunName) -> str:
     return f"{run[0]}/{run[1]}/run {run[2]}"
 
 
-def _notes(path: Path, content: dict[str, Any]) -> list[str]:
+def _directory_notes(path: Path, content: dict[str, Any]) -> list[str]:
     given, here = content.get("experiment_dir"), path.absolute().parent
     if not isinstance(given, str) or not given or Path(given) == here:
         return []

@@ -100,8 +100,8 @@ class _Experiment:
             state=ForeignState.NO_VERDICT if found.verdict is None else ForeignState.VALID,
             epoch=place.run,
             axes={"tier": place.tier, "subtest": place.subtest},
-            scores=tuple(_scores(found)),
-            usage=_usage(content),
+            scores=tuple(_verdict_scores(found)),
+            usage=_run_usage(content),
             cost=content.get("cost_usd"),
             seconds=content.get("duration_seconds"),
             fields=others(content, _PLACED),
@@ -115,7 +115,7 @@ def _model_names(config: dict[str, Any]) -> list[str]:
     return [name for name in names if isinstance(name, str) and name]
 
 
-def _scores(found: ScyllaResult) -> Iterator[ForeignScore]:
+def _verdict_scores(found: ScyllaResult) -> Iterator[ForeignScore]:
     content, verdict = found.content, found.verdict
     reasoning, grade = plain_text(content.get("judge_reasoning")), content.get("judge_grade")
     if verdict is not None:
@@ -152,7 +152,7 @@ def _judge_scores(judges: list[Any]) -> Iterator[ForeignScore]:
         )
 
 
-def _usage(content: dict[str, Any]) -> Usage | None:
+def _run_usage(content: dict[str, Any]) -> Usage | None:
     """The tokens; `token_stats` says more than the two fields beside it."""
     stats = map_of(content.get("token_stats"))
     given = [

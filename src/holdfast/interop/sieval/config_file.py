@@ -137,9 +137,11 @@ class _Conversion:
         runner = self._runner(data.get("runner_config"), "runner_config", _RUNNER_NAMES)
         if isinstance(data.get("concurrency_limit"), int):
             runner["concurrency_limit"] = data["concurrency_limit"]
-        models = {str(name): self._model(str(name), map_of(one)) for name, one in _entries(data.get("models"))}
-        datasets = {str(name): self._dataset(str(name), map_of(one)) for name, one in _entries(data.get("datasets"))}
-        tasks = {str(name): self._task(str(name), map_of(one)) for name, one in _entries(data.get("tasks"))}
+        models = {str(name): self._model(str(name), map_of(one)) for name, one in _named_entries(data.get("models"))}
+        datasets = {
+            str(name): self._dataset(str(name), map_of(one)) for name, one in _named_entries(data.get("datasets"))
+        }
+        tasks = {str(name): self._task(str(name), map_of(one)) for name, one in _named_entries(data.get("tasks"))}
         self._leave("result_dir", "give `--run-dir` to `holdfast run`", data)
         self._leave("alignment", "there is no alignment of scores", data)
         known = ("result_dir", "alignment", "runner_config", "concurrency_limit", "models", "datasets", "tasks")
@@ -276,5 +278,5 @@ class _Conversion:
         return f"{model}-{name}"
 
 
-def _entries(value: Any) -> list[tuple[Any, Any]]:
+def _named_entries(value: Any) -> list[tuple[Any, Any]]:
     return list(map_of(value).items())
