@@ -62,7 +62,8 @@ def make_interrupted(place: Path) -> Path:
         "import asyncio, sys\nfrom holdfast import Sample, Task, evaluate, exact\n"
         "async def solve(trial):\n    reply = await trial.generate('Say ' + trial.sample.input)\n"
         "    await asyncio.sleep(0 if trial.sample.id < '3' else 600)\n    return reply\n"
-        "task = Task(name='slow', samples=[Sample(str(n), target=str(n), id=str(n)) for n in range(6)], solver=solve, scorers=[exact()])\n"
+        "samples = [Sample(str(n), target=str(n), id=str(n)) for n in range(6)]\n"
+        "task = Task(name='slow', samples=samples, solver=solve, scorers=[exact()])\n"
         "evaluate(task, models=['scripted/echo'], run=sys.argv[1], progress=False)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(place)], cwd=place.parent)
@@ -87,9 +88,8 @@ def compare_export(place: Path, env: dict[str, str]) -> list[str]:
             logs = place / f"{name}-logs"
             written = export_inspect(run, logs)
             faults += [f"{name}: {fault}" for fault in _faults(run, written, logs, env)]
-            print(
-                f"exported {name}: {len(written)} logs, {sum(log.samples for log in written)} samples, {[log.status for log in written]}"
-            )
+            states, samples = [log.status for log in written], sum(log.samples for log in written)
+            print(f"exported {name}: {len(written)} logs, {samples} samples, {states}")
     return faults
 
 
