@@ -44,14 +44,14 @@ def main() -> int:
 def _run(part: str, place: Path, plugin: Path, env: dict[str, str], chosen: argparse.Namespace) -> list[str]:
     # Inspect is loaded once its environment is set.
     if part == "import":
-        from imported import compare_import  # noqa: PLC0415
+        from imported import compare_import
 
         return compare_import(place)
     if part == "export":
-        from exported import compare_export  # noqa: PLC0415
+        from exported import compare_export
 
         return compare_export(place, env)
-    from crashes import run_crashes  # noqa: PLC0415
+    from crashes import run_crashes
 
     return run_crashes(place, plugin, chosen.seed, chosen.kills)
 

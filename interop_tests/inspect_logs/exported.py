@@ -1,6 +1,5 @@
 """Runs of ours as logs: what the real Inspect reads of them."""
 
-import asyncio
 import math
 import os
 import signal
@@ -44,7 +43,7 @@ def make_run(place: Path) -> Path:
         await trial.step("note", lambda: {"length": len(first.text)})
         return await trial.generate([Message("system", "Be brief."), Message("user", f"Again: {first.text}")])
 
-    async def half(trial, answer):  # noqa: RUF029 - scorers may be async
+    async def half(trial, answer):
         return 0.5 if trial.sample.id == "s/1" else float(len(answer.text) % 2)
 
     talking = Task(name="talking", samples=SAMPLES, solver=talk, scorers=[exact(), includes()], epochs=2)
@@ -63,7 +62,8 @@ def make_interrupted(place: Path) -> Path:
         "import asyncio, sys\nfrom holdfast import Sample, Task, evaluate, exact\n"
         "async def solve(trial):\n    reply = await trial.generate('Say ' + trial.sample.input)\n"
         "    await asyncio.sleep(0 if trial.sample.id < '3' else 600)\n    return reply\n"
-        "task = Task(name='slow', samples=[Sample(str(n), target=str(n), id=str(n)) for n in range(6)], solver=solve, scorers=[exact()])\n"
+        "samples = [Sample(str(n), target=str(n), id=str(n)) for n in range(6)]\n"
+        "task = Task(name='slow', samples=samples, solver=solve, scorers=[exact()])\n"
         "evaluate(task, models=['scripted/echo'], run=sys.argv[1], progress=False)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(place)], cwd=place.parent)
@@ -88,9 +88,8 @@ def compare_export(place: Path, env: dict[str, str]) -> list[str]:
             logs = place / f"{name}-logs"
             written = export_inspect(run, logs)
             faults += [f"{name}: {fault}" for fault in _faults(run, written, logs, env)]
-            print(
-                f"exported {name}: {len(written)} logs, {sum(log.samples for log in written)} samples, {[log.status for log in written]}"
-            )
+            states, samples = [log.status for log in written], sum(log.samples for log in written)
+            print(f"exported {name}: {len(written)} logs, {samples} samples, {states}")
     return faults
 
 

@@ -1,9 +1,9 @@
 """Logs that Inspect wrote, as runs: our metrics beside its own."""
 
-import json
 from pathlib import Path
 
-from inspect_ai import Task, eval as inspect_eval
+from inspect_ai import Task
+from inspect_ai import eval as inspect_eval
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.log import read_eval_log
 from inspect_ai.scorer import Score, accuracy, includes, match, mean, model_graded_qa, scorer, stderr

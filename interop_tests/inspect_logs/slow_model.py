@@ -10,7 +10,7 @@ from inspect_ai.model import ModelAPI, ModelOutput, ModelUsage, modelapi
 class SlowModel(ModelAPI):
     """As a judge, it grades by the question; otherwise it answers with a number."""
 
-    async def generate(self, input, tools, tool_choice, config):  # noqa: A002 - Inspect's signature
+    async def generate(self, input, tools, tool_choice, config):
         text = input[-1].text
         number = zlib.crc32(text.encode())
         await asyncio.sleep(0.02 * (number % 10))

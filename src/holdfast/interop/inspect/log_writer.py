@@ -30,8 +30,11 @@ class LogWriter:
         self.samples = self.errors = 0
 
     def __enter__(self) -> Self:
-        self._zip.__enter__()
-        self._zip.add(START, [encode_json({"version": VERSION, "eval": self._spec, "plan": self._plan})])
+        try:
+            self._zip.add(START, [encode_json({"version": VERSION, "eval": self._spec, "plan": self._plan})])
+        except BaseException as error:
+            self.__exit__(type(error))
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:

@@ -4,6 +4,7 @@ A member is compressed before its header is written, so that every header says t
 memory or, if it is large, in a temporary file.
 """
 
+import contextlib
 import os
 import tempfile
 import zlib
@@ -45,22 +46,22 @@ class ZipWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self._write_directory()
-                self._file.sync()
-        except BaseException:
-            self._discard()
-            raise
         if kind is not None:
             self._discard()
             return
-        self._file.close()
-        self._fs.rename(self._temporary, self._path)
+        try:
+            self._write_directory()
+            self._file.sync()
+            self._file.close()
+            self._fs.rename(self._temporary, self._path)
+        except BaseException:
+            self._discard()
+            raise
         sync_name(self._fs, self._path)
 
     def _discard(self) -> None:
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
         if self._temporary.exists():
             self._fs.remove(self._temporary)
 

@@ -76,7 +76,7 @@ class RunLogs:
 
     def finish(self) -> list[ExportedLog]:
         """Writes the end of every log."""
-        return [log.finish() for log in self._open.values()]
+        return [log.finish() for _, log in sorted(self._open.items())]
 
 
 def log_name(run: ExportedRun, group: ExportedGroup) -> str:
