@@ -126,11 +126,18 @@ def test_hostile_values_anywhere_lose_nothing(tmp_path):
 
 
 def test_a_huge_text_is_kept_whole(tmp_path):
+    """A text that is too large for the end of a trial spoils nothing: it has a record of its own."""
     root = write_tree(tmp_path / "exp", {"T0": 1})
-    write_result(root, "T1", "00", 1, result(1, judge_reasoning="r" * (9 << 20), workspace_path="w" * (9 << 20)))
+    huge, reasoning = "w " * (5 << 20), "because " * (1 << 20) + "!"
+    write_result(root, "T1", "00", 1, result(1, judge_reasoning=reasoning, workspace_path=huge))
     import_tree(root, tmp_path / "run")
-    (trial,) = Run(tmp_path / "run").select("tier=T1")
-    assert Run(tmp_path / "run").counts.valid == 2 and trial.state == "valid"
+    run = Run(tmp_path / "run")
+    (trial,) = run.select("tier=T1")
+    assert run.counts.valid == 2 and trial.state == "valid"
+    (score,) = [score for score in run.scores_of(trial.key) if score.scorer == "judge_passed"]
+    assert score.explanation == reasoning
+    (step,) = run.steps(trial.key)
+    assert step.result["fields"]["workspace_path"] == huge and step.result["fields"]["exit_code"] == 0
 
 
 def test_what_is_of_no_kind_is_refused_with_the_kinds(tmp_path, capfdbinary):

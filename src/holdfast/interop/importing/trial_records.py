@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from holdfast.engine.planning.trial_keys import trial_key
 from holdfast.interop.importing.foreign_eval import ForeignCall, ForeignScore, ForeignState, ForeignTrial
 from holdfast.interop.importing.foreign_values import number_of, seconds_of
@@ -38,6 +40,9 @@ _STATUSES = {
     ForeignState.INTERRUPTED: Status.UNFINISHED,
 }
 _NOT_RECORDED = "not recorded"
+_MOST_IN_END = 1 << 20
+_MOST_IN_ERROR = 20_000
+_KEPT_STEP = "imported:fields#1"
 _NO_USAGE = Usage()
 
 
@@ -72,7 +77,12 @@ class TrialRecords:
             yield AnswerRecord(trial=key, attempt=1, text=trial.answer, about=about)
         scores = list(self._scores(trial, key))
         yield from scores
-        yield self._end(trial, key, scores)
+        kept = self._kept(trial)
+        if len(msgspec.json.encode(kept)) > _MOST_IN_END:
+            # The end of a trial has to fit into a frame of the journal; a step may be as large as it likes.
+            yield StepRecord(trial=key, attempt=1, step=_KEPT_STEP, name="imported fields", result=kept, about=about)
+            kept = {}
+        yield self._end(trial, key, scores, kept)
 
     def _scores(self, trial: ForeignTrial, key: str) -> Iterator[ScoreRecord]:
         """The scores of planned slots; in a valid trial every slot is filled, if only to say that nothing is known."""
@@ -87,7 +97,7 @@ class TrialRecords:
                     trial=key, attempt=1, scorer=slot, unscored=True, explanation=f"{_NOT_RECORDED} by {self._tool}"
                 )
 
-    def _end(self, trial: ForeignTrial, key: str, scores: list[ScoreRecord]) -> TrialRecord:
+    def _end(self, trial: ForeignTrial, key: str, scores: list[ScoreRecord], kept: dict[str, Any]) -> TrialRecord:
         status = _STATUSES[trial.state]
         usage, shares = _trial_usage(trial)
         return TrialRecord(
@@ -109,13 +119,14 @@ class TrialRecords:
             stage=SCORE if trial.state is ForeignState.NO_VERDICT else "",
             source=IMPORTED,
             error=_error(trial),
-            imported=self._kept(trial),
+            imported={"place": trial.place, **({} if trial.cost is None else {"cost": trial.cost}), **kept},
         )
 
     def _kept(self, trial: ForeignTrial) -> dict[str, Any]:
-        kept: dict[str, Any] = {"place": trial.place}
-        if trial.cost is not None:
-            kept["cost"] = trial.cost
+        """What the records have no place for."""
+        kept: dict[str, Any] = {}
+        if trial.error is not None and len(trial.error.message) > _MOST_IN_ERROR:
+            kept["error"] = trial.error.message
         unplanned = [score for score in trial.scores if _slot(score) not in self._slots[trial.task]]
         if trial.state is ForeignState.FAILED:
             unplanned = list(trial.scores)
@@ -178,8 +189,11 @@ def _trial_usage(trial: ForeignTrial) -> tuple[Usage | None, tuple[UsageShare, .
 
 
 def _error(trial: ForeignTrial) -> Failure | None:
+    error = trial.error
+    if error is not None:
+        error = Failure(error.kind[:_MOST_IN_ERROR], error.message[:_MOST_IN_ERROR], error.traceback[:_MOST_IN_ERROR])
     if trial.state is ForeignState.INTERRUPTED:
-        return Failure(INTERRUPTED, trial.error.message if trial.error else "it was interrupted")
+        return Failure(INTERRUPTED, error.message if error else "it was interrupted")
     if trial.state is ForeignState.FAILED:
-        return trial.error or Failure("error", "it failed")
-    return None if trial.state is ForeignState.NO_VERDICT else trial.error
+        return error or Failure("error", "it failed")
+    return None if trial.state is ForeignState.NO_VERDICT else error

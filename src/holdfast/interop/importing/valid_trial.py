@@ -14,6 +14,7 @@ from holdfast.models.message import EarlierMessage
 from holdfast.tasks.choices import checked_choices
 
 MOST_EPOCHS = 1_000_000
+_LONGEST_PLACE = 4000
 
 
 def why_not_valid(trial: ForeignTrial) -> str:
@@ -35,12 +36,20 @@ def valid_trial(trial: ForeignTrial) -> ForeignTrial:
         calls=tuple(_recordable(call) for call in trial.calls),
         scores=tuple(map(_valid_score, trial.scores)),
         usage_by_model={valid_name(model): usage for model, usage in trial.usage_by_model.items()},
-        cost=kept_value(trial.cost),
+        place=plain_text(trial.place)[:_LONGEST_PLACE],
+        limit=plain_text(trial.limit)[:_LONGEST_PLACE],
+        cost=kept_cost(trial.cost),
         seconds=kept_value(trial.seconds),
         error=None if trial.error is None else _recordable(trial.error),
         fields=kept_value(trial.fields),
         unknown=tuple(valid_name(name) for name in trial.unknown),
     )
+
+
+def kept_cost(cost: Any) -> Any:
+    """A cost as it was, where that is a number or a short text; a longer value is no cost."""
+    kept = kept_value(cost)
+    return kept if not isinstance(kept, str | list | dict) or len(str(kept)) <= _LONGEST_PLACE else None
 
 
 def _recordable(value: Any) -> Any:
