@@ -154,3 +154,15 @@ def test_memory_does_not_grow_with_what_trials_hold(tmp_path):
     print(peaks)
     # 300 trials of 80 kB are 24 MB; the journal's queue holds a few megabytes of them.
     assert peaks[1] < peaks[0] + (12 << 20)
+
+
+def test_slots_beyond_any_sense_are_kept_beside_the_scores(tmp_path, monkeypatch):
+    """A judge of its own for every trial: the first ones have slots, the others are in the trial's end."""
+    items = [trial(number, scores=(ForeignScore("j", 0.5, judge=f"judge {number}"),)) for number in range(9)]
+    monkeypatch.setattr("holdfast.interop.importing.tally._MOST_SLOTS", 5)
+    import_run(foreign(*items), tmp_path / "run")
+    run = Run(tmp_path / "run")
+    assert run.counts.valid == 9 and len(run.panels["t"]["j"].slots) == 5
+    last = next(run.select("sample=8"))
+    (end,) = [record for record in run.transcript(last.key) if hasattr(record, "status")]
+    assert end.imported["scores"] == [{"scorer": "j", "value": 0.5, "judge": "judge 8"}]

@@ -76,6 +76,10 @@ def test_an_imported_run_is_not_resumed_and_keeps_what_it_is(tmp_path, capfdbina
     for words in (["resume"], ["rescore"], ["resume", "--redo", "status=valid"]):
         told = call(capfdbinary, words[0], tmp_path / "run", *words[1:])
         assert told.code == 3 and "imported from ProjectScylla" in told.err, told
+    forked = call(capfdbinary, "fork", tmp_path / "run", "--run-dir", tmp_path / "fork")
+    assert forked.code == 2 and "imported from ProjectScylla" in forked.err and not (tmp_path / "fork").exists()
+    itself = call(capfdbinary, "import", tmp_path / "run", "--run-dir", tmp_path / "other")
+    assert itself.code == 2 and "is a run already" in itself.err
     again = call(capfdbinary, "import", root, "--run-dir", tmp_path / "run")
     assert again.code == 2 and "already holds a run" in again.err
     told = call(capfdbinary, "status", tmp_path / "run", "--json")

@@ -26,7 +26,6 @@ from holdfast.run.core.start_time import start_time
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY
 from holdfast.run.fold.states import StateCounts
-from holdfast.run.import_origin import import_origin
 from holdfast.run.locate import find_run, known_runs
 from holdfast.terminal.text import printable, quantity, time_text
 from holdfast.terminal.width import hanging, one_line
@@ -198,7 +197,7 @@ def _calls_text(status: RunStatus) -> str:
 def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
     if not status.sessions:
         return [f"no session record can be read; rebuild it with: holdfast repair {shell_word(status.run)}"]
-    if status.state != "incomplete" or import_origin(reader) is not None:
+    if status.state != "incomplete":
         return []
     if status.format < FORMAT:
         command = continuing_command(status.format, status.run)

@@ -15,6 +15,7 @@ from holdfast.interop.importing.import_run import ImportSummary, import_run
 from holdfast.interop.importing.kinds import find_kind, find_reader
 from holdfast.interop.sieval.config_file import convert
 from holdfast.run.core.display_text import shell_word
+from holdfast.storage.object_store import is_url
 from holdfast.terminal.text import printable, quantity
 
 _SHOWN_LINES = 20
@@ -23,14 +24,14 @@ _SHOWN_VALUES = 30
 
 @click.command("import")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--run-dir", type=click.Path(path_type=Path), help="Directory for the new run.")
+@click.option("--run-dir", type=click.Path(), help="Directory for the new run.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     help="The eval file that is made of a configuration; default: eval.yaml.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(path: Path, run_dir: Path | None, output: Path | None, *, as_json: bool) -> int:
+def command(path: Path, run_dir: str | None, output: Path | None, *, as_json: bool) -> int:
     """Make a run of the results of another tool in PATH, which is left unchanged.
 
     The run can be reported on, compared, exported and rescored. Exits with 1 if something in PATH was skipped. Of a
@@ -40,9 +41,11 @@ def command(path: Path, run_dir: Path | None, output: Path | None, *, as_json: b
         return _import_configuration(path, output, run_dir, as_json=as_json)
     if output is not None:
         raise UsageError(f"{path} holds results: they become a run.", hint="Use --run-dir instead of --output.")
+    if run_dir is not None and is_url(run_dir):
+        raise UsageError(f"{run_dir} is a URL; an import is made in a directory.", hint="Name a directory for it.")
     source = find_reader(path).read(path)
-    with naming_run_at(str(run_dir or "")):
-        summary = import_run(source, run_dir)
+    with naming_run_at(run_dir or ""):
+        summary = import_run(source, None if run_dir is None else Path(run_dir))
     if as_json:
         print_json(summary)
     else:
@@ -50,7 +53,7 @@ def command(path: Path, run_dir: Path | None, output: Path | None, *, as_json: b
     return 0 if summary.ok else 1
 
 
-def _import_configuration(path: Path, output: Path | None, run_dir: Path | None, *, as_json: bool) -> int:
+def _import_configuration(path: Path, output: Path | None, run_dir: str | None, *, as_json: bool) -> int:
     if run_dir is not None:
         raise UsageError(f"{path} is a configuration: it becomes an eval file.", hint="Use --output instead.")
     converted = convert(path, output)

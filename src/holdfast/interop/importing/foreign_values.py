@@ -11,6 +11,7 @@ import math
 import os
 import stat
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +94,25 @@ def kept_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         if depth >= _DEEPEST:
             return _as_json_text(value)
-        return {_kept_text(str(key)): _kept_member(str(key), item, depth) for key, item in value.items()}
+        return {_kept_name(str(key)): _kept_member(str(key), item, depth) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return _as_json_text(value) if depth >= _DEEPEST else [kept_value(item, depth + 1) for item in value]
     return _kept_scalar(value)
 
 
 def _kept_member(key: str, item: Any, depth: int) -> Any:
-    return KEY_MARK if is_key_name(key) and isinstance(item, str) and item else kept_value(item, depth + 1)
+    return KEY_MARK if isinstance(item, str) and item and _names_key(key) else kept_value(item, depth + 1)
+
+
+@lru_cache(4096)
+def _names_key(key: str) -> bool:
+    return is_key_name(key)
+
+
+@lru_cache(4096)
+def _kept_name(key: str) -> str:
+    """The name of a field, of which a file has few."""
+    return _kept_text(key)
 
 
 def _kept_scalar(value: Any) -> Any:

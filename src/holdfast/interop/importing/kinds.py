@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, cast
 
 from holdfast.errors import UsageError
 from holdfast.interop.importing.foreign_eval import ForeignEval
+from holdfast.run.core.layout import Layout
 
 
 class ForeignKind(NamedTuple):
@@ -60,6 +61,8 @@ def find_kind(path: Path) -> ForeignKind:
     """
     if not path.exists():
         raise UsageError(f"{path} does not exist.", hint="Name a file or a directory of another tool.")
+    if Layout(path).journal.is_dir():
+        raise UsageError(f"{path} is a run already.", hint="Only results of other tools are imported.")
     for kind in KINDS:
         if cast("Reader", importlib.import_module(kind.module)).recognises(path):
             return kind

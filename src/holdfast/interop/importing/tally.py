@@ -19,7 +19,8 @@ from holdfast.tasks.datasets.listed_trials import list_line
 
 _MOST_NAMED = 10_000
 _MOST_UNKNOWN = 1000
-_MOST_SCORERS = 200
+_MOST_SLOTS = 200
+"""Of a task. Every valid trial has all of them, so many would make a large run of a few results."""
 _OTHERS = "(others)"
 
 
@@ -49,6 +50,7 @@ class TaskFacts:
     axes: dict[tuple[tuple[str, str], ...], int] = field(default_factory=dict)
     scorers: dict[str, ScorerFacts] = field(default_factory=dict)
     epochs: int = 1
+    slots: int = 0
 
     def axis_place(self, axes: dict[str, str]) -> int:
         return self.axes.setdefault(tuple(sorted(axes.items())), len(self.axes))
@@ -120,9 +122,12 @@ class ImportTally:
 
     def _add_scorers(self, facts: TaskFacts, trial: ForeignTrial) -> None:
         for score in trial.scores:
-            if score.scorer not in facts.scorers and len(facts.scorers) >= _MOST_SCORERS:
-                continue
-            known = facts.scorers.setdefault(score.scorer, ScorerFacts())
+            known = facts.scorers.get(score.scorer)
+            if known is None or score.judge not in known.judges:
+                if facts.slots >= _MOST_SLOTS:
+                    continue
+                facts.slots += 1
+                known = facts.scorers.setdefault(score.scorer, ScorerFacts())
             known.judges[score.judge] = None
             value = number_of(score.value)
             known.is_binary = known.is_binary and (value is None or value in {0.0, 1.0})

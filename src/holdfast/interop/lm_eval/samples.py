@@ -58,6 +58,9 @@ def recognises(path: Path) -> bool:
 
 
 def _is_sample_file(path: Path) -> bool:
+    if not path.is_file():
+        # A pipe, for one, would be waited for.
+        return False
     try:
         with path.open("rb") as stream:
             first = parse_json_object(stream.readline(64 << 20))

@@ -76,7 +76,7 @@ class _Found(NamedTuple):
 def checkpoint_in(path: Path) -> Path | None:
     """The checkpoint that a path names: the file itself, or that of an experiment's directory."""
     if path.is_file():
-        return path
+        return path if path.suffix == ".json" else None
     inside = path / CHECKPOINT
     return inside if path.is_dir() and inside.is_file() and not (path / "journal").is_dir() else None
 
