@@ -1,5 +1,6 @@
 """Evals of Inspect's, killed with SIGKILL at random: what each recovery makes of what is left."""
 
+import json
 import os
 import random
 import shutil
@@ -10,9 +11,12 @@ from inspect_ai.log import read_eval_log, recover_eval_log
 from inspect_ai.log._recover import RecoveryNotAvailable
 from rig import environment, retry, start_eval, the_log
 
+from holdfast.interop.inspect.archive.zip_reader import ArchiveError
+from holdfast.interop.inspect.eval_archive import EvalArchive, key_of
 from holdfast.interop.inspect.recovering.recovery import COMPLETE, HOLLOW, recover_log
 
 SAMPLES = 200
+PATIENCE = 60
 VARIANTS = [
     ("local", "kept"),
     ("shared", "kept"),
@@ -50,6 +54,8 @@ class _Crash:
         process = start_eval(place, self.env, *(SHARED if logging == "shared" else []))
         # With segments there is something to truncate only after the first few.
         time.sleep(draw.uniform(5, 9) if logging == "shared" else draw.uniform(1, 7))
+        if "truncated" in database:
+            self._wait_for_segments()
         process.kill()
         process.wait()
         self.log = the_log(place)
@@ -60,8 +66,32 @@ class _Crash:
         self.ours = self._recover_ours()
         self.theirs = self._recover_theirs()
 
+    def _wait_for_segments(self):
+        """Waits until samples that are complete are in segments and not in the log."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._needed_segments() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _needed_segments(self):
+        """The segments without which a sample would be lost that the log does not have."""
+        log = the_log(self.place)
+        manifest = next(log.parent.glob(".buffer/*/manifest.json"), None)
+        try:
+            listed = json.loads(manifest.read_bytes())["samples"] if manifest else []
+            with EvalArchive(log) as archive:
+                flushed = set(archive.sample_members())
+        except (OSError, ValueError, ArchiveError):
+            # Inspect is writing it.
+            return []
+        return sorted(
+            manifest.with_name(f"segment.{segment['id']}.zip")
+            for sample in listed
+            for segment in sample["segments"]
+            if sample["summary"].get("completed_at") and key_of(sample["summary"]).member not in flushed
+        )
+
     def _truncate(self, draw):
-        segments = sorted(self.log.parent.glob(".buffer/*/segment.*.zip"))
+        segments = self._needed_segments()
         if not segments:
             return False
         chosen = draw.choice(segments)
@@ -106,6 +136,9 @@ class _Crash:
         complete = sum(sample.state == COMPLETE for sample in self.told.samples)
         if complete != sum(sample.error is None for sample in self.ours.values()):
             found.append("the counts of complete samples differ")
+        successes = {(str(key[0]), key[1]) for key, sample in self.theirs.items() if sample.error is None}
+        if self.is_truncated and not hollow & successes:
+            found.append("a segment was truncated, and no sample is hollow that Inspect calls a success")
         if self.log.read_bytes() != self.original:
             found.append("the original was changed")
         return found

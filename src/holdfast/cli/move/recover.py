@@ -91,7 +91,7 @@ def _list(place: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json({"runs": runs, "logs": logs})
     elif not runs and not logs:
-        click.echo("No runs and no crashed logs found.")
+        click.echo("No runs found." if place is None else "No runs and no crashed logs found.")
     else:
         _print_recoverable(runs)
         _print_crashed(logs)

@@ -19,7 +19,7 @@ from holdfast.interop.inspect.archive.zip_format import ZipEntry
 from holdfast.storage.filesystem import AppendFile, FileSystem, sync_name
 
 _FRAME = 128 << 20
-"""At most so many bytes in a frame: the browser's decoder cannot read larger ones than about 256 MiB."""
+"""The most bytes in a frame: the browser's decoder cannot read larger ones than about 256 MiB."""
 _IN_MEMORY = 8 << 20
 _PIECE = 1 << 20
 _MADE_BY = 0x032D

@@ -28,7 +28,7 @@ def inspect_message(message: Message | EarlierMessage) -> dict[str, Any]:
     """A message of a conversation."""
     found: dict[str, Any] = {
         "role": _ROLES.get(message.role, message.role),
-        "content": _content(message.content, message.reasoning, message.refusal),
+        "content": _inspect_content(message.content, message.reasoning, message.refusal),
     }
     if message.role == "assistant" and message.tool_calls:
         found["tool_calls"] = [_tool_call(call) for call in message.tool_calls]
@@ -39,7 +39,7 @@ def inspect_message(message: Message | EarlierMessage) -> dict[str, Any]:
 
 def inspect_answer(reply: Reply, model: str) -> dict[str, Any]:
     """The message of a reply."""
-    found = {"role": "assistant", "content": _content(reply.content, reply.reasoning, reply.refusal)}
+    found = {"role": "assistant", "content": _inspect_content(reply.content, reply.reasoning, reply.refusal)}
     if reply.tool_calls:
         found["tool_calls"] = [_tool_call(call) for call in reply.tool_calls]
     return {**found, "source": "generate", "model": model}
@@ -72,7 +72,7 @@ def inspect_usage(usage: Usage) -> dict[str, int]:
     return found
 
 
-def _content(content: Content, reasoning: str, refusal: str) -> str | list[dict[str, Any]]:
+def _inspect_content(content: Content, reasoning: str, refusal: str) -> str | list[dict[str, Any]]:
     if isinstance(content, str) and not reasoning and not refusal:
         return content
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else [_part(part) for part in content]

@@ -21,7 +21,7 @@ _SHORT = 5000
 """Characters of a text in a summary."""
 
 
-class _Call(msgspec.Struct, frozen=True):
+class _RecordedCall(msgspec.Struct, frozen=True):
     """A call of a model on record, with the whole conversation before it."""
 
     step: StepRecord
@@ -32,7 +32,7 @@ class _Call(msgspec.Struct, frozen=True):
 def trial_sample(trial: ExportedTrial, model: str) -> dict[str, Any]:
     """The sample of a trial, with all that is on record of it."""
     events: list[dict[str, Any]] = []
-    calls: dict[str, _Call] = {}
+    calls: dict[str, _RecordedCall] = {}
     for step in trial.steps:
         call = _call(step, calls)
         if call is not None:
@@ -90,7 +90,7 @@ def _shortened(value: Any) -> Any:
     return {name: _shortened(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-def _call(step: StepRecord, calls: dict[str, _Call]) -> _Call | None:
+def _call(step: StepRecord, calls: dict[str, _RecordedCall]) -> _RecordedCall | None:
     """The call that a step is, with the messages of those that it continues; None for any other step."""
     if step.error is not None or not isinstance(step.request, dict) or not isinstance(step.result, dict):
         return None
@@ -101,10 +101,10 @@ def _call(step: StepRecord, calls: dict[str, _Call]) -> _Call | None:
         return None
     before = calls.get(step.parent)
     known = [*before.asked, inspect_answer(before.reply, before.step.model)] if before else []
-    return _Call(step, [*known, *map(inspect_message, added)], reply)
+    return _RecordedCall(step, [*known, *map(inspect_message, added)], reply)
 
 
-def _event(step: StepRecord, call: _Call | None, model: str) -> dict[str, Any]:
+def _event(step: StepRecord, call: _RecordedCall | None, model: str) -> dict[str, Any]:
     at = {"timestamp": _time(step.at)} if step.at else {}
     if call is None:
         known = {"step": step.name, "result": _plain(step.result)}
@@ -141,7 +141,7 @@ def _score(name: str, trial: ExportedTrial, value: float | None) -> dict[str, An
     return {field: item for field, item in found.items() if item is not None}
 
 
-def _output(trial: ExportedTrial, last: _Call | None, model: str) -> dict[str, Any]:
+def _output(trial: ExportedTrial, last: _RecordedCall | None, model: str) -> dict[str, Any]:
     found = inspect_output(last.reply, model, last.step.seconds) if last else {"model": model, "choices": []}
     return {**found, "completion": trial.answer} if trial.answer is not None else found
 
@@ -158,7 +158,7 @@ def _end(trial: ExportedTrial) -> dict[str, Any]:
     return {"error": {"message": message, "traceback": f"{traceback}\n", "traceback_ansi": f"{traceback}\n"}}
 
 
-def _times(calls: dict[str, _Call], seconds: float) -> dict[str, str]:
+def _times(calls: dict[str, _RecordedCall], seconds: float) -> dict[str, str]:
     """When it began and ended, as far as its calls say."""
     first = next((call.step.at for call in calls.values() if call.step.at), 0.0)
     return {"started_at": _time(first), "completed_at": _time(first + seconds)} if first else {}
@@ -175,14 +175,14 @@ def _input(value: Any) -> Any:
             return [inspect_message(message) for message in msgspec.convert(value, list[EarlierMessage])]
         except msgspec.ValidationError:
             pass
-    return _text(value)
+    return _as_text(value)
 
 
 def _target(value: Any) -> Any:
-    return [_text(item) for item in value] if isinstance(value, list | tuple) else _text(value)
+    return [_as_text(item) for item in value] if isinstance(value, list | tuple) else _as_text(value)
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else msgspec.json.encode(_plain(value)).decode()

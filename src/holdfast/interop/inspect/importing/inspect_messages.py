@@ -13,7 +13,7 @@ _FINISHES = {"max_tokens": "length", "model_length": "length", "unknown": ""}
 def message_of(value: Any) -> dict[str, Any]:
     """A message; what this version has no type for is kept as it is."""
     message = map_of(value)
-    content, reasoning = _content(message.get("content"))
+    content, reasoning = _content_and_reasoning(message.get("content"))
     found: dict[str, Any] = {"role": str(message.get("role", "user")), "content": content}
     if calls := [_tool_call(map_of(call)) for call in list_of(message.get("tool_calls"))]:
         found["tool_calls"] = calls
@@ -58,7 +58,7 @@ def usage_of(value: Any) -> Usage | None:
     )
 
 
-def _content(value: Any) -> tuple[Any, str]:
+def _content_and_reasoning(value: Any) -> tuple[Any, str]:
     """The content of a message, and the reasoning in it."""
     if not isinstance(value, list):
         return plain_text(value), ""

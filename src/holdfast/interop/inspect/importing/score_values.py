@@ -9,7 +9,7 @@ _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 
 def score_number(value: Any) -> float | None:
-    """The number that a value stands for; None for one that is none, or that says that there is no score."""
+    """The number that a value stands for; None if it is not a number, or says that there is no score."""
     if isinstance(value, int | float):
         return float(value) if math.isfinite(value) else None
     if not isinstance(value, str):

@@ -119,7 +119,7 @@ class BufferDatabase:
             sqlite3.Error: the database is damaged.
         """
         for row in self._rows("SELECT * FROM samples ORDER BY rowid"):
-            summary = _decoded(row["data"])
+            summary = _json_or_none(row["data"])
             if (key := key_of(summary)) is not None:
                 ident, epoch = row["id"], row["epoch"]
                 metadata = row["sample_metadata"] if "sample_metadata" in row.keys() else None  # noqa: SIM118 - a Row
@@ -133,12 +133,12 @@ class BufferDatabase:
     def _rows_of(self, ident: Any, epoch: Any, metadata: Any) -> SampleRows:
         losses: list[str] = []
         found = {table: self._sample_rows(table, ident, epoch, losses) for table in _TABLES}
-        extra = _decoded(metadata)
+        extra = _json_or_none(metadata)
         return SampleRows(
-            newest_versions((row["event_id"], _decoded(row["data"])) for row in found["events"]),
+            newest_versions((row["event_id"], _json_or_none(row["data"])) for row in found["events"]),
             {row["hash"]: row["content"] for row in found["attachments"]},
-            [_decoded(row["data"]) for row in found["message_pool"]],
-            [_decoded(row["data"]) for row in found["call_pool"]],
+            [_json_or_none(row["data"]) for row in found["message_pool"]],
+            [_json_or_none(row["data"]) for row in found["call_pool"]],
             extra if isinstance(extra, dict) else None,
             losses,
         )
@@ -160,7 +160,7 @@ class BufferDatabase:
 _TABLES = ("events", "attachments", "message_pool", "call_pool")
 
 
-def _decoded(text: Any) -> Any:
+def _json_or_none(text: Any) -> Any:
     try:
         return decode_json(text) if isinstance(text, str | bytes) else None
     except InvalidJson:

@@ -50,7 +50,7 @@ def newest_versions(rows: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
 
 
 def dangling_references(rows: SampleRows) -> list[str]:
-    """References of its events to messages, calls and attachments that are not there."""
+    """References of its events to missing messages, calls and attachments."""
     found: dict[str, None] = {}
     for event in rows.events:
         call = event.get("call")

@@ -58,7 +58,7 @@ class BufferSegments:
 
     def samples(self) -> Iterator[BufferedSample]:
         """The samples that the manifest lists, complete or not."""
-        for item in _listed(self._manifest.get("samples")):
+        for item in _objects_in(self._manifest.get("samples")):
             summary = item.get("summary")
             if (key := key_of(summary)) is not None and isinstance(summary, dict):
                 yield BufferedSample(
@@ -73,7 +73,7 @@ class BufferSegments:
         parts = [self._part(key, cited, losses) for cited in _cited_segments(item, losses)]
         if not parts and not losses:
             losses.append("the manifest names no segment for it")
-        rows = {kind: [row for part in parts for row in _listed(part.get(kind))] for kind in _LAST_IDS}
+        rows = {kind: [row for part in parts for row in _objects_in(part.get(kind))] for kind in _LAST_IDS}
         return SampleRows(
             newest_versions((row.get("event_id"), row.get("event")) for row in rows["events"]),
             {str(row.get("hash")): str(row.get("content")) for row in rows["attachments"]},
@@ -137,16 +137,16 @@ def _cited_segments(item: dict[str, Any], losses: list[str]) -> list[_Cited]:
 
 
 def _cut_kinds(part: dict[str, Any], last_ids: dict[str, int]) -> list[str]:
-    """The kinds of rows of which the last ones are not there."""
+    """The kinds of rows whose last ones are missing."""
 
     def last(kind: str) -> int:
-        ids = [row.get("id") for row in _listed(part.get(kind))]
+        ids = [row.get("id") for row in _objects_in(part.get(kind))]
         return max((ident for ident in ids if isinstance(ident, int)), default=0)
 
     return [kind for kind, expected in last_ids.items() if last(kind) < expected]
 
 
-def _listed(value: Any) -> list[dict[str, Any]]:
+def _objects_in(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 

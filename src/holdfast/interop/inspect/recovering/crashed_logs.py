@@ -36,7 +36,7 @@ class CrashedLog(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def crashed_logs(place: Path) -> list[CrashedLog]:
     """The logs below a directory that have no end, in the order of their names."""
-    return [found for path in _logs_below(place) if (found := _describe(path)) is not None]
+    return [found for path in _logs_below(place) if (found := _crashed_log_at(path)) is not None]
 
 
 def _logs_below(place: Path) -> Iterator[Path]:
@@ -48,7 +48,7 @@ def _logs_below(place: Path) -> Iterator[Path]:
         yield from (Path(folder) / name for name in sorted(names) if name.endswith(SUFFIX) and not name.startswith("."))
 
 
-def _describe(path: Path) -> CrashedLog | None:
+def _crashed_log_at(path: Path) -> CrashedLog | None:
     """What is known of a log; None if its eval has ended."""
     age = max(0.0, time.time() - path.stat().st_mtime)
     try:

@@ -157,7 +157,7 @@ def _metadata(rows: SampleRows, origin: dict[str, Any], summary: dict[str, Any])
 
 
 def _scores(summary: dict[str, Any], rows: SampleRows) -> dict[str, Any] | None:
-    """The scores that the summary names, in full; one that is null is none."""
+    """The scores that the summary names, in full, without those that are null."""
     given = summary.get("scores")
     if not isinstance(given, dict):
         return None
