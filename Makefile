@@ -3,8 +3,9 @@
 # make bench  our figures compared with the floor, as ratios
 # make soak   the long campaigns
 # make interop  our strategies compared with Mellea's own, in .venv-mellea; our statistics compared with those of
-#               Inspect, statsmodels and scipy, and the grades of our judges with Inspect's, in .venv-inspect; what our providers send and read compared with the
-#               official clients, in .venv-sdks
+#               Inspect, statsmodels and scipy, the grades of our judges with Inspect's, and the logs that we recover, write and
+#               import with Inspect's, in .venv-inspect; what our providers send and read compared with the official clients,
+#               in .venv-sdks
 # Each target installs what it needs into .venv; it needs Python 3.11+, pip and make.
 
 PYTHON ?= python3
@@ -82,7 +83,7 @@ $(MELLEA)/.installed: pyproject.toml
 # Inspect, statsmodels and scipy are compared with, and never needed: they have an environment of their own too.
 $(INSPECT)/.installed: pyproject.toml
 	test -x $(INSPECT)/bin/python || $(PYTHON) -m venv $(INSPECT)
-	$(INSPECT)/bin/python -m pip install --quiet --disable-pip-version-check -e . inspect-ai==0.3.285 scipy statsmodels
+	$(INSPECT)/bin/python -m pip install --quiet --disable-pip-version-check -e . inspect-ai==0.3.285 scipy statsmodels pandas pyarrow
 	touch $@
 
 # The official clients of OpenAI and Anthropic say what a request is, and what a response holds.
@@ -95,6 +96,7 @@ interop: $(MELLEA)/.installed $(INSPECT)/.installed $(SDKS)/.installed
 	$(MELLEA)/bin/python interop_tests/mellea
 	$(INSPECT)/bin/python interop_tests/statistics
 	$(INSPECT)/bin/python interop_tests/judges
+	$(INSPECT)/bin/python interop_tests/inspect_logs
 	$(SDKS)/bin/python interop_tests/providers
 
 fix: $(STAMP)

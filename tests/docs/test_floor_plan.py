@@ -10,8 +10,8 @@ import holdfast
 
 SOURCE = Path(holdfast.__file__).parent
 MOST_MODULES = 15
-SAME_EVERYWHERE = {"command", "main"}
-"""What every command of the command line is called, and every program."""
+SAME_EVERYWHERE = {"command", "main", "read", "recognises"}
+"""What every command of the command line is called, every program, and both sides of a kind that can be imported."""
 SCORER_AND_REQUIREMENT = {"includes", "numeric", "regex"}
 """What asks the same of an answer has one name in eval files, whether it scores or is required."""
 MOST_HOMES = 2

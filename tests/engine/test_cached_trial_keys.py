@@ -91,7 +91,7 @@ def test_trials_from_the_cache_are_the_trials_without_it(tmp_path, monkeypatch, 
             )
             computed, cached = (list(sequence.trials()) for sequence in sequences)
             assert cached == computed, (turn, model)
-            assert sequences[0].skipped == sequences[1].skipped == task.planned_by_model - len(computed)
+            assert sequences[0].skipped == sequences[1].skipped == task.planned_of(model) - len(computed)
             finished.update(trial.key for trial in computed if noise.random() < 0.6)
         task.dataset.rows.close()
         growing.change()

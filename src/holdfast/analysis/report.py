@@ -26,6 +26,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
 from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
 from holdfast.run.fold.states import StateCounts
+from holdfast.run.import_origin import import_origin
 
 if TYPE_CHECKING:
     from holdfast.analysis.agreement.panel_report import PanelReport
@@ -138,7 +139,7 @@ def make_report(reader: RunReader) -> Report:
         currency=fold.prices.currency,
         saved=saved_in(fold),
         served=replies_by_name(reader),
-        notes=[spending.warning] if spending.warning else [],
+        notes=[*filter(None, [spending.warning]), *([origin.text()] if (origin := import_origin(reader)) else [])],
         determinism=determinism_of(fold.session),
         errors=read_failures(reader) if fold.counts.remaining else Failures(),
         timing={"trial_seconds": round(spending.seconds, 3)},

@@ -24,6 +24,7 @@ from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
 from holdfast.run.fold.states import StateCounts
+from holdfast.run.import_origin import import_origin
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
 from holdfast.storage.leases.holder import LeaseHolder, UnrecordedEnd
 from holdfast.storage.leases.local import read_unrecorded_end
@@ -148,9 +149,14 @@ def run_status(reader: RunReader) -> RunStatus:
         held_by=str(holder) if holder else None,
         transcripts_lost=reader.transcripts_lost(),
         damage=[item for item in reader.damage() if item.is_loss],
-        notes=describe_inconsistencies(reader) + ([spending.warning] if spending.warning else []),
+        notes=[*_origin_notes(reader), *describe_inconsistencies(reader), *filter(None, [spending.warning])],
         remote=_remote_status(reader),
     )
+
+
+def _origin_notes(reader: RunReader) -> list[str]:
+    origin = import_origin(reader)
+    return [] if origin is None else [origin.text()]
 
 
 def _remote_status(reader: RunReader) -> RemoteStatus | None:

@@ -18,6 +18,7 @@ from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.run.core.prices import USD
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.import_origin import import_origin
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import is_url
@@ -90,6 +91,11 @@ def _forked_eval(root: Path, offer: OfferEval | None) -> tuple[EvalSpec, list[st
     """The eval of the new run, and what was noticed in the `.env` beside the old one."""
     with contextlib.closing(RunReader(root)) as reader:
         last = last_session(reader)
+        if (origin := import_origin(reader)) is not None:
+            raise UsageError(
+                f"{root} was imported from {origin.tool}: a fork of it could run no trial.",
+                hint="Score its answers again with `holdfast rescore`.",
+            )
     warnings = read_env_file(eval_directory(last))
     saved = saved_eval(last)
     return (saved if offer is None else offer(saved).spec), warnings

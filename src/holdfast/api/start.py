@@ -32,12 +32,14 @@ from holdfast.engine.opening.resume_plan import ResumePlan
 from holdfast.engine.planning.saved_eval import eval_directory, last_session, saved_eval
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError, ResumeAborted, UsageError
 from holdfast.models.env_file import read_env_file
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.import_origin import has_answers, import_origin
 from holdfast.run.locate import find_run
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import SCHEMES, is_url
@@ -271,6 +273,7 @@ def _resume(
     with contextlib.closing(RunReader(root)) as reader:
         refuse_older(reader.format, place)
         last = last_session(reader)
+        _refuse_imported(reader, place, selection)
         # Before the code of any task is loaded: it may look for a variable.
         warnings = read_env_file(eval_directory(last))
         offered = None if offer is None else offer(saved_eval(last))
@@ -288,6 +291,23 @@ def _resume(
         selected = found.selection
         matched = selected.matched, selected.blocked, selected.failed
         return CompleteRun(found.counts, [], "", place, *matched, rescoring=selection.rescoring)
+
+
+def _refuse_imported(reader: RunReader, place: str, selection: SelectionRequest) -> None:
+    """Raises ResumeAborted where trials of another tool would have to be run, or scored without an answer."""
+    origin = import_origin(reader)
+    if origin is None or (selection.rescoring and has_answers(reader)):
+        return
+    word = shell_word(place)
+    if selection.rescoring:
+        raise ResumeAborted(
+            f"{place} was imported from {origin.tool}, without the answers: there is nothing to score.",
+            hint=f"See its scores with `holdfast report {word}`.",
+        )
+    raise ResumeAborted(
+        f"Resume aborted: {place} was imported from {origin.tool}, and its trials cannot be run here.",
+        hint=f"See its scores with `holdfast report {word}`; score its answers again with `holdfast rescore {word}`.",
+    )
 
 
 def _planned_scores(plan: ResumePlan) -> list[PlanEntry]:

@@ -43,12 +43,16 @@ GROUPS = {
         "clean": "Delete what a run no longer needs.",
     },
     "move": {
-        "recover": "Download a run from an object store.",
+        "recover": "Download a run, or recover a crashed Inspect log.",
+        "import": "Make a run of the results of another tool.",
+        "export": "Write a run in the format of another tool.",
         "cat": "Print the records of a run as JSON lines.",
     },
 }
 """The commands with their one-line help, by the folder that holds their modules."""
 COMMANDS = {name: (group, text) for group, commands in GROUPS.items() for name, text in commands.items()}
+_MODULES = {"import": "import_results"}
+"""The modules of commands whose names Python keeps for itself."""
 _NAME_WIDTH = max(map(len, COMMANDS))
 _TITLES = {"run": "Run evals", "look": "Look at results", "trust": "Check and repair", "move": "Move data"}
 
@@ -66,7 +70,7 @@ class CommandGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name][0]}.{cmd_name}")
+        module = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name][0]}.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
         if _COMPLETION in os.environ:
             from holdfast.cli.ui.argument_completion import complete_references  # noqa: PLC0415 - only a shell needs it

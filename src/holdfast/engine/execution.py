@@ -225,7 +225,7 @@ class Execution:
             (task.name, model): GroupProgress(
                 task.name,
                 model,
-                task.planned_by_model,
+                task.planned_of(model),
                 before.get((task.name, model), EarlierWork()),
                 self.admission.tally.of_group((task.name, model)),
                 now,

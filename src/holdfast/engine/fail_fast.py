@@ -134,7 +134,7 @@ class FailFast:
         self._replay(watched, found, decision)
 
     def _rewatched(self, watched: WatchedTask, found: _Recorded) -> TaskWatch:
-        planned = sum(sequence.task.planned_by_model for sequence in watched.sequences)
+        planned = sum(sequence.task.planned_of(sequence.model) for sequence in watched.sequences)
         watch = TaskWatch(planned - found.left_alone)
         for queue in watched.queues.values():
             queue.watch = watch
@@ -333,7 +333,7 @@ class FailFast:
         for end in ends:
             is_of_now = watched.held.get(end.trial, (None, None))[1] is not None
             self._events.emit(AttemptEnded(end, without_retry=is_of_now))
-        planned = sum(sequence.task.planned_by_model for sequence in watched.sequences)
+        planned = sum(sequence.task.planned_of(sequence.model) for sequence in watched.sequences)
         watch = watched.watch
         self._events.emit(TaskStopped(watched.name, watched.text, watch.alike, planned - watch.ended))
 
@@ -362,7 +362,7 @@ def _without(trials: Iterator[PlannedTrial], keys: set[str]) -> Iterator[Planned
 
 def _places_by_seed(sequences: list[TrialSequence], seed: str) -> Iterator[tuple[TrialSequence, int]]:
     """All places of a plan, each once, in an order that the seed decides; none of them is kept in memory."""
-    sizes = [sequence.task.planned_by_model for sequence in sequences]
+    sizes = [sequence.task.planned_of(sequence.model) for sequence in sequences]
     total, noise = sum(sizes), random.Random(seed)  # noqa: S311 - a draw
     start, step = noise.randrange(total), _coprime(total, noise)
     for number in range(total):

@@ -40,6 +40,8 @@ _OPTIONS = {
     "scripted": "holdfast.models.scripted.script:Script",
 }
 _PROBE_SECONDS = 0.2
+IMPORTED = "imported"
+"""The provider of models in imported runs, whose replies are on record: it cannot be asked. No list has it."""
 
 
 class ProviderStatus(NamedTuple):
@@ -54,6 +56,11 @@ class ProviderStatus(NamedTuple):
 def open_provider(spec: ModelSpec) -> Provider:
     """The provider a model names, ready; a ConfigurationError where it does not exist or needs something."""
     name = spec.provider
+    if name == IMPORTED:
+        # Loaded for a run of another tool's results only.
+        from holdfast.models.imported import ImportedModel  # noqa: PLC0415
+
+        return ImportedModel(spec.model)
     if name in BUILT_IN:
         module, _, attribute = BUILT_IN[name].partition(":")
         return cast("Opener", getattr(importlib.import_module(module), attribute))(spec)

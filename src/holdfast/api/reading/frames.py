@@ -147,6 +147,36 @@ def _columns_of(cells: Iterable[Mapping[str, Any]], rows: Rows, names: Names) ->
         yield name, *_typed(_group(name, order), values)
 
 
+class TextColumns:
+    """The columns of trials whose types do not depend on the rows: what a sample holds is text."""
+
+    def __init__(self, names: Names) -> None:
+        self.kinds = {name: _fixed_kind(name) for name in _in_order(_known_columns(_TRIAL_COLUMNS, names))}
+        """By column, `int`, `float` or `text`."""
+
+    def row(self, trial: TrialResult) -> dict[str, Any]:
+        """One trial as cells of these types."""
+        cells = trial_row(trial)
+        cells["metadata"] = trial.metadata or None
+        found = {name: cells.get(name) for name in self.kinds}
+        return {name: _cell_text(found[name]) if kind == "text" else found[name] for name, kind in self.kinds.items()}
+
+
+def _in_order(columns: Iterable[str]) -> list[str]:
+    """The columns as a data frame has them, with the metadata as one."""
+    order = _TRIAL_COLUMNS
+    return [
+        name.removesuffix(".")
+        for name in sorted([*columns, METADATA], key=lambda name: order.index(_group(name, order)))
+    ]
+
+
+def _fixed_kind(name: str) -> str:
+    if name in _INTEGERS:
+        return "int"
+    return "float" if name in _FLOATS or name.startswith(SCORE) else "text"
+
+
 def _known_columns(order: tuple[str, ...], names: Names) -> Iterator[str]:
     """The columns that do not depend on the rows."""
     yield from (name for name in order if not name.endswith("."))

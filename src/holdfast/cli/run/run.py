@@ -27,6 +27,15 @@ from holdfast.spec.override import override
 from holdfast.tasks.task_reference import task_names
 
 
+def _refuse_fresh(_context: click.Context, _option: click.Parameter, is_given: bool) -> None:  # noqa: FBT001 - click's
+    """Other tools have this option."""
+    if is_given:
+        raise UsageError(
+            "There is no --fresh: a run is never overwritten.",
+            hint="Start a new run in another --run-dir; --reuse OLD_RUN keeps what was paid for.",
+        )
+
+
 @click.command("run")
 @click.argument("eval_file", metavar="EVAL")
 @click.option("--model", "models", multiple=True, help="A model for a Python file, as provider/name; may be repeated.")
@@ -44,7 +53,8 @@ from holdfast.tasks.task_reference import task_names
     help="Change a key of the eval file, by its path; may be repeated.",
 )
 @click.option("--run-dir", metavar="PATH|URL", help="Directory for this run, or a URL in an object store.")
-@click.option("--or-resume", is_flag=True, help="Resume if --run-dir already holds the run.")
+@click.option("--or-resume", "--resume", is_flag=True, help="Resume if --run-dir already holds the run.")
+@click.option("--fresh", is_flag=True, hidden=True, expose_value=False, callback=_refuse_fresh)
 @click.option(
     "--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run; may be repeated."
 )

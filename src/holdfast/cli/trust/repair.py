@@ -1,11 +1,17 @@
-"""`holdfast repair`: rebuild derived files, and what the journal lost from per-trial result files."""
+"""`holdfast repair`: rebuild derived files, and what the journal lost from per-trial result files.
+
+A checkpoint of ProjectScylla is mended in the same way, from the results beside it.
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import click
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.repair_planner import RepairPlanner
+from holdfast.interop.scylla.checkpoint import CheckpointRepair, checkpoint_in, repair_checkpoint
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.locate import find_local_run
 from holdfast.run.repair.repair import RepairReport, repair_run
@@ -16,20 +22,50 @@ _SHOWN_LINES = 20
 
 
 @click.command("repair")
-@click.argument("run")
+@click.argument("run", metavar="RUN|CHECKPOINT")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, *, as_json: bool) -> int:
     """Rebuild config.yaml and the index of RUN if they are damaged, and recover results of lost trials from artifacts.
 
     Replaced files are copied to backup-<n>. Exits with 1 if a result file is damaged or contradicts the journal, or
     something is still missing.
+
+    Of a checkpoint.json of ProjectScylla, rebuild completed_runs from the run_result.json files beside it. The file as
+    it was is copied to checkpoint.json.backup-<n> first.
     """
+    if (checkpoint := checkpoint_in(Path(run))) is not None:
+        return _repair_checkpoint(checkpoint, as_json=as_json)
     repair = repair_run(find_local_run(run, "repaired"), RepairPlanner())
     if as_json:
         print_json(repair)
     else:
         click.echo(printable("\n".join(_repair_lines(repair))))
     return 0 if repair.ok else 1
+
+
+def _repair_checkpoint(path: Path, *, as_json: bool) -> int:
+    repair = repair_checkpoint(path)
+    if as_json:
+        print_json(repair)
+    else:
+        click.echo(printable("\n".join(_checkpoint_lines(repair))))
+    return 0 if repair.ok else 1
+
+
+def _checkpoint_lines(repair: CheckpointRepair) -> list[str]:
+    lines = [f"{repair.checkpoint}: {'repaired' if repair.changed else 'nothing to repair'}"]
+    if repair.backup:
+        lines.append(f"  The file as it was is in {repair.backup}.")
+    lines.append(f"  {repair.counted} of {repair.files} result files are intact and have a verdict.")
+    lines.append(f"  Completed runs: {repair.before} before, {repair.after} after, {repair.difference} more.")
+    lines += [
+        f"    {count.tier}: {count.files} files, {count.before} before, {count.after} after, {count.difference} more"
+        for count in repair.tiers
+    ]
+    lines += _first_lines([f"not counted: {fault.where}: {fault.reason}" for fault in repair.faults])
+    lines += _first_lines([f"corrected: {text}" for text in repair.corrected])
+    lines += _first_lines([f"kept, without a result that counts: {text}" for text in repair.kept])
+    return [*lines, *(f"  note: {note}" for note in repair.notes)]
 
 
 def _repair_lines(repair: RepairReport) -> list[str]:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.run.core.display_text import shell_word
+from holdfast.run.core.inputs import LISTED_TRIALS
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.drift.rerun_command import evaluate_line, rerun_command
@@ -80,7 +81,9 @@ class NextSteps:
         self._groups = failures.groups if failures is not None else []
 
     def lines(self) -> Iterator[str]:
-        """What helps, for every reason for which trials remain."""
+        """What helps, for every reason for which trials remain; nothing runs those of another tool."""
+        if self._first is not None and LISTED_TRIALS in self._first.inputs:
+            return
         if name := self._wrong_model_name():
             yield from self._wrong_name_lines(name)
         elif TASK_ERROR in self._counts.remaining_by_reason:

@@ -23,6 +23,8 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_f
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
 from holdfast.engine.trials.reuse import ReusableReplies
+from holdfast.errors import ConfigurationError
+from holdfast.models.catalogue import IMPORTED
 from holdfast.run import create_run
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import RUNS
@@ -34,6 +36,7 @@ from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain_data
+from holdfast.spec.loading.error_messages import key_path
 from holdfast.tasks.judges.panels import binary_scorers, panels_of
 from holdfast.tasks.task import Task
 from holdfast.tasks.task_code import code_of
@@ -143,9 +146,20 @@ def check_new_run(
     prepared = prepare_eval(spec, inputs, tasks)
     check_plan(plan_entries(prepared))
     prepared.check_prices()
+    _refuse_imported_models(prepared)
     prepared.open_providers()
     prepared.warnings += filter(None, [family_warning(prepared.tasks, prepared.spec.models)])
     return prepared
+
+
+def _refuse_imported_models(prepared: PreparedEval) -> None:
+    """The configuration of an imported run is no eval file: its models are only names of replies on record."""
+    for name in sorted(prepared.asked_models):
+        if prepared.spec.models[name].provider == IMPORTED:
+            raise ConfigurationError(
+                f"{key_path('models', name)} is a model of an imported run, which cannot be asked.",
+                hint="Give it a provider, such as openai, and give the task scorers of its own.",
+            )
 
 
 def create_planned(
@@ -208,7 +222,7 @@ def plan_entries(prepared: PreparedEval) -> list[PlanEntry]:
         PlanEntry(
             task.name,
             model,
-            task.planned_by_model,
+            task.planned_of(model),
             task.slots,
             binary_scorers(task.task.scorers),
             panels_of(task.task.scorers),

@@ -44,6 +44,9 @@ class ResumedInputs:
     def code_copy(self, task: str, name: str) -> Path | None:
         return self.saved.code_copy(task, name)
 
+    def list_of_trials(self) -> bytes | None:
+        return self.saved.list_of_trials()
+
     @property
     def files(self) -> dict[str, Path]:
         """What has to be copied into the run."""

@@ -119,7 +119,7 @@ def _judge_bound(model: ModelSpec, calls: int, read: float | None) -> ModelBound
 
 
 def _cost_bound(task: PlannedTask, name: str, models: Mapping[str, ModelSpec]) -> CostBound:
-    trials, solver = task.planned_by_model, task.task.solver
+    trials, solver = task.planned_of(name), task.task.solver
     if not isinstance(solver, Generate):
         return CostBound(task.name, name, trials)
     most = trials * (task.max_retries + 1)
@@ -137,7 +137,7 @@ def _sampling_bound(
     from holdfast.engine.planning.sampling_cost import SamplingCost  # noqa: PLC0415
 
     each = SamplingCost(solver, name, models, _prompt_tokens(task, solver))
-    trials, cost = task.planned_by_model, each.cost()
+    trials, cost = task.planned_of(name), each.cost()
     return CostBound(
         task.name,
         name,

@@ -12,13 +12,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from holdfast.digests import canonical_json, packed_digest
+from holdfast.digests import canonical_json, content_digest, packed_digest
 from holdfast.errors import RunDamaged, UsageError
+from holdfast.run.core.inputs import LISTED_TRIALS
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Input
 from holdfast.spec import DatasetSpec, TaskSpec
+from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.derived_cache import DerivedCache
 from holdfast.tasks.datasets.ingest import ingest, ingest_samples
+from holdfast.tasks.datasets.listed_trials import ListedTrials, read_listed_trials
 from holdfast.tasks.datasets.row_content import content_at
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 
 WriteRows = Callable[[BinaryIO], None]
+
+_FROM_BACKUP = "Restore it from a backup."
 
 
 class Inputs(Protocol):
@@ -45,6 +50,9 @@ class Inputs(Protocol):
     def other_rows(self, name: str, task: str, write: WriteRows) -> Rows:
         """The rows of an input that is no dataset, from its copy; `write` writes them where there is none yet."""
 
+    def list_of_trials(self) -> bytes | None:
+        """What an imported run has in place of a grid: see `ListedTrials`; None in every other run."""
+
 
 def raw_digest(path: Path) -> str:
     """The digest of a file as it is; empty if it cannot be read."""
@@ -58,6 +66,12 @@ def raw_digest(path: Path) -> str:
 def input_name(task: str, entry: TaskSpec) -> str:
     """The name of the copy of a task's rows; tasks that ask about the same dataset share it."""
     return f"datasets/{entry.dataset}" if entry.dataset else f"tasks/{task}"
+
+
+def listed_trials(inputs: Inputs, task: str, dataset: Dataset) -> ListedTrials | None:
+    """The trials that a task of an imported run has; None in every other run."""
+    data = inputs.list_of_trials()
+    return None if data is None else read_listed_trials(data, task, dataset)
 
 
 class FreshInputs:
@@ -105,6 +119,9 @@ class FreshInputs:
 
     def code_copy(self, task: str, name: str) -> None:
         """A new run has no copies yet."""
+
+    def list_of_trials(self) -> None:
+        """A run that is started here has a grid."""
 
     def keep_cache(self, layout: Layout) -> None:
         """Keeps in the run, which this session holds, what was computed about the rows."""
@@ -177,6 +194,19 @@ class SavedInputs:
             self.copies_used.setdefault(task, set()).add(name)
         return found
 
+    def list_of_trials(self) -> bytes | None:
+        saved = self._inputs.get(LISTED_TRIALS)
+        if saved is None:
+            return None
+        path = self._layout.inputs / saved.digest
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            data = b""
+        if content_digest(data) != saved.digest:
+            raise RunDamaged(f"The run's list of its trials ({path}) is missing or damaged.", hint=_FROM_BACKUP)
+        return data
+
     def keep_cache(self, layout: Layout) -> None:
         self._cache.keep(layout.shelf)
 
@@ -212,5 +242,5 @@ class SavedInputs:
             return Rows.open(path, digest=saved.digest, source=source, cache=self._cache)
         except FileNotFoundError:
             raise RunDamaged(
-                f"The run's copy of {saved.source or name} ({path}) is missing.", hint="Restore it from a backup."
+                f"The run's copy of {saved.source or name} ({path}) is missing.", hint=_FROM_BACKUP
             ) from None

@@ -5,6 +5,7 @@ plan of a million trials takes no more memory than its datasets do.
 """
 
 from collections.abc import Container, Iterator, Mapping
+from functools import cached_property
 from hashlib import blake2b
 from itertools import product
 from typing import Any, NamedTuple, Protocol, TypedDict
@@ -15,6 +16,7 @@ from holdfast.engine.planning.trial_keys import KEY_BYTES, KeySet, group_hash, t
 from holdfast.spec import TrialLimits
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.derived_cache import DerivedCache, derived_name
+from holdfast.tasks.datasets.listed_trials import ListedTrials
 from holdfast.tasks.task import Task
 
 _CACHED_FROM = 2000
@@ -50,6 +52,9 @@ class PlannedTask(NamedTuple):
     scores_that_hold: ScoresThatHold | None = None
     """Given where targets were edited: samples that have the same ones keep their scores."""
 
+    listed: ListedTrials | None = None
+    """The trials of an imported run, of which there need not be one for every place of a grid."""
+
     def slot_of(self, scorer: str) -> str:
         """The name of a scorer's slot."""
         return self.versions.get(scorer, scorer)
@@ -61,10 +66,12 @@ class PlannedTask(NamedTuple):
 
     @property
     def planned(self) -> int:
-        return self.planned_by_model * len(self.models)
+        return sum(map(self.planned_of, self.models))
 
-    @property
-    def planned_by_model(self) -> int:
+    def planned_of(self, model: str) -> int:
+        """How many trials are planned for a model."""
+        if self.listed is not None:
+            return len(self.listed.of(model))
         return len(self.dataset) * len(self.axes) * self.epochs
 
 
@@ -136,7 +143,7 @@ class TrialSequence:
         Those to `redo` are given although they are finished, or have failed.
         """
         self.task, self.model = task, model
-        is_worthwhile = task.planned_by_model // task.epochs >= _CACHED_FROM
+        is_worthwhile = task.listed is None and task.planned_of(model) // task.epochs >= _CACHED_FROM
         self._cache = cache if is_worthwhile else None
         self._finished, self._missing_scores = finished, missing_scores
         self._redo = redo if redo is not None else KeySet([])
@@ -146,6 +153,9 @@ class TrialSequence:
 
     def trials(self) -> Iterator[PlannedTrial]:
         """Epoch after epoch, so that every sample has been asked once before any is asked twice."""
+        if self.task.listed is not None:
+            yield from self._listed(self.task.listed)
+            return
         for epoch in range(1, self.task.epochs + 1):
             yield from self._computed(epoch) if self._cache is None else self._cached(epoch, self._cache)
 
@@ -165,7 +175,7 @@ class TrialSequence:
 
     def _computed(self, epoch: int, digests: bytearray | None = None) -> Iterator[PlannedTrial]:
         """The trials of an epoch; the digests of all of them are added to `digests`."""
-        task, groups = self.task, self._groups()
+        task, groups = self.task, self._all_groups
         for position in range(len(task.dataset)):
             sample, row = task.dataset.keyed_row(position)
             for axes, group in groups:
@@ -179,7 +189,17 @@ class TrialSequence:
                 trial = PlannedTrial(digest.hex(), task, self.model, position, epoch, axes, sample, row)
                 yield trial._replace(**work) if work else trial
 
-    def _groups(self) -> list[tuple[Mapping[str, str], blake2b]]:
+    def _listed(self, listed: ListedTrials) -> Iterator[PlannedTrial]:
+        """The trials that a run was imported with, in their order."""
+        for place in range(len(listed.of(self.model))):
+            trial = self.at(place)
+            if trial is None:
+                self.skipped += 1
+            else:
+                yield trial
+
+    @cached_property
+    def _all_groups(self) -> list[tuple[Mapping[str, str], blake2b]]:
         return [(axes, group_hash(self.task.name, self.model, axes)) for axes in self.task.axes]
 
     def _work_left(self, digest: bytes) -> WorkLeft | None:
@@ -198,15 +218,22 @@ class TrialSequence:
 
     def at(self, place: int) -> PlannedTrial | None:
         """The trial at this place of the plan, counted from 0 in the order of `trials`; None if it is not run."""
-        rest, axis = divmod(place, len(self.task.axes))
-        epoch, position = divmod(rest, len(self.task.dataset))
-        axes, group = self._groups()[axis]
+        position, epoch, axis = self._coordinates(place)
+        axes, group = self._all_groups[axis]
         sample, row = self.task.dataset.keyed_row(position)
-        digest = trial_digest(group, sample, epoch + 1)
+        digest = trial_digest(group, sample, epoch)
         if (work := self._work_left(digest)) is None:
             return None
-        trial = PlannedTrial(digest.hex(), self.task, self.model, position, epoch + 1, axes, sample, row)
+        trial = PlannedTrial(digest.hex(), self.task, self.model, position, epoch, axes, sample, row)
         return trial._replace(**work)
+
+    def _coordinates(self, place: int) -> tuple[int, int, int]:
+        """The position of the sample, the epoch and the place on the axes."""
+        if self.task.listed is not None:
+            return self.task.listed.of(self.model)[place]
+        rest, axis = divmod(place, len(self.task.axes))
+        epoch, position = divmod(rest, len(self.task.dataset))
+        return position, epoch + 1, axis
 
     def _from_digests(self, epoch: int, digests: bytes) -> Iterator[PlannedTrial]:
         """The trials of an epoch whose digests are known from an earlier session."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from holdfast.engine.planning.inputs import Inputs, input_name
+from holdfast.engine.planning.inputs import Inputs, input_name, listed_trials
 from holdfast.engine.planning.plan import PlannedTask, axis_values
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import digest_of_weights, open_provider
@@ -176,17 +176,19 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
         raise ConfigurationError(
             f"The task {name!r} has no sample left after its operations.", hint="Check its filters and slices."
         )
+    listed = listed_trials(inputs, name, dataset)
     planned = PlannedTask(
         name=name,
         task=task,
         dataset=dataset,
         models=tuple(entry.models or spec.models),
-        axes=axis_values(task.axes),
+        axes=axis_values(task.axes) if listed is None else listed.axes,
         epochs=task.epochs,
         limits=task.limits or TrialLimits(),
         max_retries=_or_default(entry.runner.max_retries, spec.runner.max_retries),
         source=input_name(name, entry),
         fail_fast=_or_default(entry.runner.fail_fast, spec.runner.fail_fast),
+        listed=listed,
     )
     return planned, watch
 

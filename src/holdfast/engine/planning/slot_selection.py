@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from holdfast.engine.planning.plan import PlannedTrial
+from holdfast.engine.planning.plan import PlannedTask, PlannedTrial
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.selection import SelectionRequest, TrialSelection, all_trials, candidate_of, known_names
 from holdfast.engine.planning.trial_keys import KeySet
@@ -19,6 +19,7 @@ from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.fold.candidate import TrialCandidate
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.where.expression import Where, parse_where
+from holdfast.tasks.scorers.recorded import can_score
 
 
 def select_slots(
@@ -40,6 +41,9 @@ def select_slots(
     matched = held = 0
     for planned in all_trials(prepared):
         if bytes.fromhex(planned.key) not in answered or (trial := fold.find(planned.key)) is None:
+            continue
+        if trial.row.is_without_answer and trial.row.counted:
+            # A result of another tool, or from a file: it has scores, and no answer that could be scored.
             continue
         slots = list(_matching(where, candidate_of(reader, fold, planned, trial), planned))
         matched += bool(slots)
@@ -68,9 +72,14 @@ def _holds(slot: str, planned: PlannedTrial, filled: frozenset[str]) -> bool:
 
 
 def _matching(where: Where | None, candidate: TrialCandidate, planned: PlannedTrial) -> Iterator[str]:
-    for slot in planned.task.slots:
+    for slot in _fillable_slots(planned.task):
         if where is None or where.matches(_SlotCandidate(candidate, slot)):
             yield slot
+
+
+def _fillable_slots(task: PlannedTask) -> list[str]:
+    """The slots of scorers that can score; those of other tools are only on record."""
+    return [slot for slot, scorer in zip(task.slots, task.task.scorers, strict=True) if can_score(scorer)]
 
 
 class _SlotCandidate:

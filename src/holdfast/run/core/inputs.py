@@ -12,6 +12,9 @@ from typing import NamedTuple
 from holdfast.journal import BlobStore
 from holdfast.run.core.records import Input
 
+LISTED_TRIALS = "imported/trials"
+"""The input of an imported run that lists its trials: no grid gives them."""
+
 
 class SourceFile(NamedTuple):
     """A file to be copied into a run, and the digest of the one that it was made from."""

@@ -459,13 +459,19 @@ class TrialRecord(Record, frozen=True):
     limit: str = ""
     stage: str = ""
     source: str = ""
-    """The run that it was copied from, or `artifact` if it was recorded from a result file."""
+    """The run that it was copied from; `artifact` if it was recorded from a result file, `import` if it is a result of
+    another tool.
+    """
     error: Failure | None = None
     artifacts: dict[str, str] = {}
     will_retry: bool = False
     """It failed, and another attempt was to follow at once."""
     samplings: tuple[SamplingSummary, ...] = ()
     """How its samplings went, if it had any."""
+    imported: dict[str, Any] = {}
+    """Of a result of another tool: where it was, what it cost by that tool's own figures, and every field that has no
+    place elsewhere in the records, as it was.
+    """
 
 
 FAILURE = "failure"
@@ -554,6 +560,10 @@ RECORD_TYPES: tuple[type[Record], ...] = (
 
 ARTIFACT = "artifact"
 """The source of a record that `repair` made from a result file."""
+IMPORTED = "import"
+"""The source of a record that was made from a result of another tool."""
+OWN_SOURCES = frozenset({"", ARTIFACT, IMPORTED})
+"""The sources of records that speak of this run: with any other, another run has paid for what it says."""
 
 
 def with_applied(

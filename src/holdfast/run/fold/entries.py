@@ -8,9 +8,9 @@ import msgspec
 from holdfast.models.message import Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
-    ARTIFACT,
     CANDIDATE,
     CHOICE,
+    OWN_SOURCES,
     AnswerRecord,
     CallRecord,
     Coordinates,
@@ -180,7 +180,7 @@ def _is_reused(source: str, cost: float) -> bool:
 
     In format 1 a copy had a source too, and kept its cost: one that has a cost was paid for.
     """
-    return bool(source) and source != ARTIFACT and not cost
+    return source not in OWN_SOURCES and not cost
 
 
 def is_reused_end(entry: TrialEntry | TrialRecord) -> bool:

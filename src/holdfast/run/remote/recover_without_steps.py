@@ -21,7 +21,7 @@ from holdfast.run.core.codec import decode, head_of
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import (
-    ARTIFACT,
+    OWN_SOURCES,
     AnswerRecord,
     CallRecord,
     NoteRecord,
@@ -83,7 +83,7 @@ def _kept_records(scan: RunScan) -> Iterator[Record]:
 
 def _as_paid(record: Record, line: bytes) -> Record:
     """A record of format 1 that names a source and was paid for anyway, as one of this format says it."""
-    if isinstance(record, StepRecord | TrialRecord) and record.source not in {"", ARTIFACT}:
+    if isinstance(record, StepRecord | TrialRecord) and record.source not in OWN_SOURCES:
         entry = entry_of_line(line)
         if isinstance(entry, StepEntry | TrialEntry) and entry.cost:
             return msgspec.structs.replace(record, source="")

@@ -35,7 +35,8 @@ def _usual_key(name: str, known: list[str], path: str) -> str:
     """The key that a usual name means, in this block or in another."""
     place = usual_place(name)
     parent, _, key = place.rpartition(".")
-    is_here = key in known and parent.split(".")[:1] == path.split(".")[:1]
+    same_kind = parent.split(".")[:1] == path.split(".")[:1] or parent.rpartition(".")[2] == path.rpartition(".")[2]
+    is_here = key in known and same_kind
     return "" if not place else f"did you mean {key}?" if is_here else f"write {place} instead"
 
 

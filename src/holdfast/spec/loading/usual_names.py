@@ -12,6 +12,8 @@ _PLACES: dict[str, tuple[str, ...]] = {
     "models.NAME.concurrency_limit": ("max_connections",),
     "models.NAME.generation": ("gen_kwargs", "generation_kwargs", "model_args", "sampling_params"),
     "models.NAME.timeouts": ("timeout", "timeout_seconds"),
+    "runner.concurrency_limits.score": ("feedback",),
+    "runner.concurrency_limits.solve": ("infer",),
     "tasks": ("benchmarks", "evals"),
     "tasks.NAME.choices": ("doc_to_choice",),
     "tasks.NAME.epochs": ("n_samples", "repeats", "trials"),

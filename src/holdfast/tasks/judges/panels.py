@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.run.core.records import MAJORITY_OF_JUDGES, PanelEntry, shown_scorers
 from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.tasks.scorers.base import Scorer, is_binary
+from holdfast.tasks.scorers.recorded import RecordedSlot
 
 if TYPE_CHECKING:
     from holdfast.tasks.judges.judge_slot import JudgeSlot
@@ -27,12 +28,13 @@ def judge_slots(scorers: Iterable[Scorer]) -> list[JudgeSlot]:
     return [scorer for scorer in named if isinstance(scorer, kind)]
 
 
-def panels_of(scorers: Iterable[Scorer]) -> dict[str, PanelEntry]:
+def panels_of(scorers: Sequence[Scorer]) -> dict[str, PanelEntry]:
     """The panels of a task, by name."""
     judges: dict[str, list[JudgeSlot]] = {}
     for slot in judge_slots(scorers):
         judges.setdefault(slot.of.name, []).append(slot)
-    return {name: slots[0].of.panel([slot.model for slot in slots]) for name, slots in judges.items()}
+    panels = {name: slots[0].of.panel([slot.model for slot in slots]) for name, slots in judges.items()}
+    return panels | {slot.of.name: slot.of.panel() for slot in scorers if isinstance(slot, RecordedSlot)}
 
 
 def shown_names(scorers: Sequence[Scorer]) -> list[str]:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from holdfast.tasks.source.code_files import CodeBase
 
 _MODEL_GRADED = "model_graded"
+_RECORDED = "recorded"
+"""In the configuration of imported runs only: no list of scorers has it."""
 
 
 class _BuiltInScorers(Mapping[str, type[BuiltIn]]):
@@ -25,7 +27,7 @@ class _BuiltInScorers(Mapping[str, type[BuiltIn]]):
     _NAMES = ("exact", "includes", "regex", "numeric", "choice", _MODEL_GRADED)
 
     def __getitem__(self, name: str) -> type[BuiltIn]:
-        if name not in self._NAMES:
+        if name not in self._NAMES and name != _RECORDED:
             raise KeyError(name)
         if name == _MODEL_GRADED:
             judged: type[BuiltIn] = importlib.import_module("holdfast.tasks.judges.model_graded").ModelGraded

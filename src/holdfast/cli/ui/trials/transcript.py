@@ -20,6 +20,7 @@ from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     CANDIDATE,
     CHOICE,
+    IMPORTED,
     AnswerRecord,
     SamplingSummary,
     ScoreRecord,
@@ -145,10 +146,20 @@ def _record_text(record: Any, place: StepPlace | None, unanswered: int, *, is_ju
     if isinstance(record, ScoreRecord):
         return _slot_text(record)
     error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
+    if record.source == IMPORTED:
+        return f"── {record.status.value} after {record.seconds:.2f} s, imported{_imported_text(record)}{error}"
     without = f", {unanswered} without a reply" if unanswered else ""
     solver = " of the solver" if is_judged else ""
     calls = f"{quantity(record.calls + unanswered, 'call')}{solver}{without}, {record.replayed} replayed"
     return f"── {record.status.value} after {record.seconds:.2f} s (attempt {record.attempt}), {calls}{error}"
+
+
+def _imported_text(end: TrialRecord) -> str:
+    """Where the result of another tool was, what that tool says it cost, and what else it says of the trial."""
+    kept = end.imported
+    cost = f"; recorded cost: {kept['cost']}" if kept.get("cost") is not None else ""
+    lines = [f"{name}: {msgspec.json.encode(value).decode()}" for name, value in kept.get("fields", {}).items()]
+    return "\n".join([f" from {kept.get('place', 'another tool')}{cost}", *map(first_characters, lines)])
 
 
 def _slot_text(record: ScoreRecord) -> str:

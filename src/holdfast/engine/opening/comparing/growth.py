@@ -35,7 +35,7 @@ def measure_growth(before: Sequence[PlanEntry], prepared: PreparedEval, reader: 
     """What a plan adds to the one before it; None if nothing."""
     known = {(entry.task, entry.model): entry for entry in before}
     added = {
-        (task.name, model): task.planned_by_model
+        (task.name, model): task.planned_of(model)
         - (known[task.name, model].planned if (task.name, model) in known else 0)
         for task in prepared.tasks
         for model in task.models

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.models.message import Usage
-from holdfast.run.core.records import ARTIFACT, ScoreRecord, ShareKey, TrialRecord
+from holdfast.run.core.records import OWN_SOURCES, ScoreRecord, ShareKey, TrialRecord
 from holdfast.run.fold.entries import ScoreEntry, TrialEntry, is_reused_end
 
 MICRO = 10**6
@@ -251,7 +251,7 @@ def with_reply(
 
 def slot_spent(entry: ScoreEntry | ScoreRecord, usage: Usage, frame: tuple[int, int, int], place: int) -> SlotSpent:
     """What the record of a slot's attempt says that it took; the share of the trial's own model has no name."""
-    is_kept = bool(entry.source) and entry.source != ARTIFACT
+    is_kept = entry.source not in OWN_SOURCES
     found: Shares = {}
     for share in entry.shares:
         _add_tokens(found, (share.model, share.reused or is_kept), _tokens(share.usage))

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.journal.frame import Origin
 from holdfast.models.message import Usage
-from holdfast.run.core.records import ARTIFACT, ShareKey, Status, TrialRecord
+from holdfast.run.core.records import ARTIFACT, IMPORTED, ShareKey, Status, TrialRecord
 from holdfast.run.core.sampling_figures import SamplingFigures
 from holdfast.run.fold.entries import TrialEntry, is_reused_end
 from holdfast.run.fold.rows.spent import (
@@ -265,7 +265,7 @@ def _nonzero(spent: Mapping[ShareKey, SpentFigures]) -> dict[ShareKey, SpentFigu
 
 def _steps_of(entry: TrialEntry | TrialRecord) -> int:
     """As many as were asked for in the attempt; -1 for a result that came from a file and has no transcript."""
-    if entry.source == ARTIFACT:
+    if entry.source in {ARTIFACT, IMPORTED}:
         return -1
     return min(max(entry.calls, 0) + max(entry.replayed, 0), MOST_CALLS)
 
@@ -289,6 +289,8 @@ def _reason(entry: TrialEntry | TrialRecord) -> str:
         # A rescoring was to fill some of its slots only.
         return NOT_SCORED
     if entry.status is Status.UNFINISHED:
-        reason = MODEL_DISABLED if entry.error is not None and entry.error.kind == _CLOSED else NO_REPLY
+        # Another tool, whose result this is, may have been stopped in the middle of it.
+        kinds = {_CLOSED: MODEL_DISABLED, INTERRUPTED: INTERRUPTED}
+        reason = kinds.get(entry.error.kind, NO_REPLY) if entry.error is not None else NO_REPLY
         return f"{reason} ({entry.stage})" if entry.stage.startswith(SCORE) else reason
     return ""

@@ -1,0 +1,206 @@
+"""Values from files that anybody may have written: what can be recorded of them, and what is a number.
+
+Nothing here raises for a value, however odd it is: what cannot be used is None, and what is only kept becomes something
+that JSON can hold.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.models.message import MOST_TOKENS, encodable
+from holdfast.spec.loading.key_detection import is_key_name, without_keys
+from holdfast.tasks.json_values import MOST_BITS
+
+_DEEPEST = 60
+"""Deeper values are kept as the text of their JSON."""
+_LONGEST_SECONDS = 1e9
+KEY_MARK = "[key]"
+
+
+class UnreadableFile(Exception):  # noqa: N818 - the message ends a sentence that begins with the file
+    """Why a file cannot be used."""
+
+
+def read_regular_file(path: Path, limit: int) -> bytes:
+    """The content of a file that is a file, of at most `limit` bytes.
+
+    Raises:
+        UnreadableFile: it is not one, or cannot be read.
+    """
+    try:
+        # Non-blocking: the path may be a pipe without a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise UnreadableFile("it is not a file")
+        with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
+            data = stream.read(limit + 1)
+    except OSError as error:
+        raise UnreadableFile(f"it cannot be read: {error.strerror}") from None
+    if len(data) > limit:
+        raise UnreadableFile(f"it is larger than {limit >> 20} MiB")
+    return data
+
+
+def parse_json(data: bytes) -> Any:
+    """The JSON value in some bytes, as lenient as Python's own reader: NaN and infinity are values.
+
+    Raises:
+        UnreadableFile: it is not JSON.
+    """
+    if not data.strip():
+        raise UnreadableFile("it is empty")
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        # Other tools write NaN, which JSON does not have, and halves of surrogate pairs.
+        return _parse_leniently(data)
+
+
+def _parse_leniently(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise UnreadableFile("it is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise UnreadableFile(f"it is not UTF-8 text (at byte {error.start})") from None
+    except json.JSONDecodeError as error:
+        at = f"line {error.lineno}, column {error.colno}"
+        raise UnreadableFile(f"it is not valid JSON, or it is incomplete: {error.msg} ({at})") from None
+    except ValueError as error:  # an integer of more digits than Python reads
+        raise UnreadableFile(f"it cannot be read: {error}") from None
+
+
+def parse_json_object(data: bytes) -> dict[str, Any]:
+    """As `parse_json`, for what has to be an object."""
+    value = parse_json(data)
+    if not isinstance(value, dict):
+        raise UnreadableFile("it is not a JSON object")
+    return value
+
+
+def kept_value(value: Any, depth: int = 0) -> Any:
+    """A value as it can be recorded: what JSON cannot hold is written as text, and a literal key is left out."""
+    if isinstance(value, Mapping):
+        if depth >= _DEEPEST:
+            return _as_json_text(value)
+        return {_kept_name(str(key)): _kept_member(str(key), item, depth) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return _as_json_text(value) if depth >= _DEEPEST else [kept_value(item, depth + 1) for item in value]
+    return _kept_scalar(value)
+
+
+def _kept_member(key: str, item: Any, depth: int) -> Any:
+    return KEY_MARK if isinstance(item, str) and item and _names_key(key) else kept_value(item, depth + 1)
+
+
+@lru_cache(4096)
+def _names_key(key: str) -> bool:
+    return is_key_name(key)
+
+
+@lru_cache(4096)
+def _kept_name(key: str) -> str:
+    """The name of a field, of which a file has few."""
+    return _kept_text(key)
+
+
+def _kept_scalar(value: Any) -> Any:
+    if isinstance(value, str):
+        return _kept_text(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if value.bit_length() <= MOST_BITS else f"an integer of {value.bit_length()} bits"
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    return str(value)
+
+
+def _kept_text(text: str) -> str:
+    found = encodable(text)
+    return without_keys(found, KEY_MARK) if isinstance(found, str) else str(found)
+
+
+def _as_json_text(value: Any) -> str:
+    try:
+        return _kept_text(json.dumps(value))
+    except (RecursionError, ValueError):
+        return "nested too deeply"
+
+
+def plain_text(value: Any) -> str:
+    """A text as it is, nothing as an empty one, and any other value as JSON."""
+    if isinstance(value, str):
+        return _kept_text(value)
+    return "" if value is None else _as_json_text(value)
+
+
+def number_of(value: Any) -> float | None:
+    """A finite number; None for anything else. True and false are 1 and 0."""
+    if not isinstance(value, int | float):
+        return None
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
+
+
+def token_count(value: Any) -> int | None:
+    """A count of tokens that can be right; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    found = number_of(value)
+    return int(found) if found is not None and 0 <= found <= MOST_TOKENS and found == int(found) else None
+
+
+def seconds_of(value: Any) -> float:
+    """A duration; 0 where there is none that can be right."""
+    found = None if isinstance(value, bool) else number_of(value)
+    return found if found is not None and 0 <= found <= _LONGEST_SECONDS else 0.0
+
+
+def map_of(value: Any) -> dict[str, Any]:
+    """A JSON object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    """A JSON list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def prompt_of(raw: Any) -> Any:
+    """A prompt: a text, or the messages that it spells in JSON."""
+    text = plain_text(raw)
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        value = parse_json(text.encode())
+    except UnreadableFile:
+        return text
+    is_chat = isinstance(value, list) and value and all(isinstance(one, dict) and "role" in one for one in value)
+    return value if is_chat else text
+
+
+def prompt_messages(raw: Any) -> list[Any]:
+    """A prompt as the messages that a model was asked with."""
+    found = prompt_of(raw)
+    return found if isinstance(found, list) else [{"role": "user", "content": found}]
+
+
+def others(content: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The fields of an object but those that have a place elsewhere."""
+    placed = frozenset(known)
+    return {name: value for name, value in content.items() if name not in placed}

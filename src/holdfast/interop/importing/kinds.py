@@ -1,0 +1,74 @@
+"""The kinds of files of other tools, recognised by their content."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import NamedTuple, Protocol, cast
+
+from holdfast.errors import UsageError
+from holdfast.interop.importing.foreign_eval import ForeignEval
+from holdfast.run.core.layout import Layout
+
+
+class ForeignKind(NamedTuple):
+    """One kind: what people call it, and the module that reads it."""
+
+    title: str
+    module: str
+    """It has `recognises(path)`, and `read(path)` or, for configurations, `convert(path, output)`."""
+    is_configuration: bool = False
+    """Whether it is no result, but an eval in the words of another tool: an eval file is made of it."""
+
+
+class Reader(Protocol):
+    """The module of a kind."""
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a path is of this kind, by its content; never raises for a path that exists."""
+
+    def read(self, path: Path) -> ForeignEval:
+        """The eval at a path of this kind."""
+
+
+KINDS: tuple[ForeignKind, ...] = (
+    ForeignKind("the directory of a ProjectScylla experiment", "holdfast.interop.scylla.experiment"),
+    ForeignKind(
+        "samples_*.jsonl of lm-evaluation-harness, results_*.json beside them, or their directory",
+        "holdfast.interop.lm_eval.samples",
+    ),
+    ForeignKind("a result file of promptfoo (JSON or JSON lines)", "holdfast.interop.promptfoo.results"),
+    ForeignKind("effective_config.yaml of SiEval", "holdfast.interop.sieval.config_file", is_configuration=True),
+    ForeignKind("a log of Inspect (.eval or .json)", "holdfast.interop.inspect.importing.logs"),
+)
+"""In the order in which they are tried."""
+
+
+def find_reader(path: Path) -> Reader:
+    """The reader of whatever results are at a path.
+
+    Raises:
+        UsageError: nothing is there, or it is of no kind that can be imported.
+    """
+    return cast("Reader", importlib.import_module(find_kind(path).module))
+
+
+def find_kind(path: Path) -> ForeignKind:
+    """The kind of whatever is at a path.
+
+    Raises:
+        UsageError: nothing is there, or it is of no kind that can be imported.
+    """
+    if not path.exists():
+        raise UsageError(f"{path} does not exist.", hint="Name a file or a directory of another tool.")
+    if Layout(path).journal.is_dir():
+        raise UsageError(f"{path} is a run already.", hint="Only results of other tools are imported.")
+    for kind in KINDS:
+        if cast("Reader", importlib.import_module(kind.module)).recognises(path):
+            return kind
+    raise UsageError(f"{path} is of no kind that can be imported.", hint=f"Known kinds: {kinds_text()}.")
+
+
+def kinds_text() -> str:
+    """The kinds, for an error or a help text."""
+    return "; ".join(kind.title for kind in KINDS)

@@ -1,0 +1,1 @@
+"""ZIP archives: read without trust, written at once."""

@@ -1,0 +1,1 @@
+"""Writing a run as logs of Inspect's."""

@@ -1,0 +1,162 @@
+"""The files in which Inspect keeps the samples of a running eval beside the log, where it runs with shared logging.
+
+A manifest lists the samples and, for each, the segments with its rows. Nothing of it was written atomically and nothing
+has a checksum of its own: a sample counts as whole only if every segment that it cites is there, can be read, and holds
+rows up to those that the manifest names.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
+from holdfast.interop.inspect.eval_archive import SampleKey, key_of
+from holdfast.interop.inspect.json_text import InvalidJson, decode_json, encode_json
+from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions
+
+FILESTORE = "filestore"
+_FOLDER, _MANIFEST = ".buffer", "manifest.json"
+_MOST_BYTES = 1 << 30
+_IN_SUMMARY = "summary"
+_LAST_IDS = {
+    "events": "last_event_id",
+    "attachments": "last_attachment_id",
+    "message_pool": "last_message_pool_id",
+    "call_pool": "last_call_pool_id",
+}
+"""By kind of row, the field of the manifest with the largest id of those in a segment."""
+
+
+class BufferSegments:
+    """The manifest and the segments of one log."""
+
+    def __init__(self, log: Path) -> None:
+        self.folder = log.parent / _FOLDER / log.stem
+        self.losses: list[str] = []
+        """Why the manifest cannot be used, if it is there and cannot."""
+        self._manifest = self._read_manifest()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a manifest that can be read."""
+        return bool(self._manifest)
+
+    def _read_manifest(self) -> dict[str, Any]:
+        path = self.folder / _MANIFEST
+        try:
+            found = decode_json(path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, InvalidJson) as error:
+            self.losses.append(f"{path}: {error}")
+            return {}
+        if isinstance(found, dict):
+            return found
+        self.losses.append(f"{path}: not a manifest")
+        return {}
+
+    def samples(self) -> Iterator[BufferedSample]:
+        """The samples that the manifest lists, complete or not."""
+        for item in _objects_in(self._manifest.get("samples")):
+            summary = item.get("summary")
+            if (key := key_of(summary)) is not None and isinstance(summary, dict):
+                yield BufferedSample(
+                    key,
+                    summary,
+                    FILESTORE,
+                    lambda key=key, item=item: self._rows_of(key, item),  # type: ignore[misc]
+                )
+
+    def _rows_of(self, key: SampleKey, item: dict[str, Any]) -> SampleRows:
+        losses: list[str] = []
+        parts = [self._part(key, cited, losses) for cited in _cited_segments(item, losses)]
+        if not parts and not losses:
+            losses.append("the manifest names no segment for it")
+        rows = {kind: [row for part in parts for row in _objects_in(part.get(kind))] for kind in _LAST_IDS}
+        return SampleRows(
+            newest_versions((row.get("event_id"), row.get("event")) for row in rows["events"]),
+            {str(row.get("hash")): str(row.get("content")) for row in rows["attachments"]},
+            [_pooled(row, losses) for row in rows["message_pool"]],
+            [_pooled(row, losses) for row in rows["call_pool"]],
+            self._metadata(key, item),
+            losses,
+        )
+
+    def _part(self, key: SampleKey, cited: "_Cited", losses: list[str]) -> dict[str, Any]:
+        """The rows of a sample in one segment; nothing where it cannot be read."""
+        name = f"segment.{cited.number}.zip"
+        try:
+            with ZipReader(self.folder / name) as archive:
+                found = decode_json(archive.read(f"{key.id}_{key.epoch}.json", _MOST_BYTES))
+        except FileNotFoundError:
+            losses.append(f"{name} is missing")
+        except KeyError:
+            losses.append(f"{name} has no rows of it")
+        except (ArchiveError, InvalidJson, OSError) as error:
+            losses.append(f"{name} cannot be read: {_short(error)}")
+        else:
+            if isinstance(found, dict):
+                losses.extend(f"{name} ends too early ({kind})" for kind in _cut_kinds(found, cited.last_ids))
+                return found
+            losses.append(f"{name} holds no rows")
+        return {}
+
+    def _metadata(self, key: SampleKey, item: dict[str, Any]) -> dict[str, Any] | None:
+        """The sample's metadata, from a file of its own where the summary's are shortened."""
+        digest = item.get("metadata_hash")
+        if not isinstance(digest, str) or digest == _IN_SUMMARY or not digest.isalnum():
+            return None
+        # Inspect indents the two values of this key.
+        name = hashlib.sha256(b"[\n  %s,\n  %d\n]" % (encode_json(key.id), key.epoch)).hexdigest()
+        try:
+            content = (self.folder / f"metadata.{name}.{digest}.json").read_bytes()
+            found = decode_json(content) if hashlib.sha256(content).hexdigest() == digest else None
+        except (OSError, InvalidJson):
+            return None
+        return found if isinstance(found, dict) else None
+
+
+class _Cited(NamedTuple):
+    number: int
+    last_ids: dict[str, int]
+    """By kind of row, the largest id that the segment must hold."""
+
+
+def _cited_segments(item: dict[str, Any], losses: list[str]) -> list[_Cited]:
+    found = []
+    segments = item.get("segments")
+    for entry in segments if isinstance(segments, list) else []:
+        number = entry.get("id") if isinstance(entry, dict) else entry
+        if isinstance(number, int):
+            last_ids = {kind: entry.get(field) for kind, field in _LAST_IDS.items()} if isinstance(entry, dict) else {}
+            found.append(_Cited(number, {kind: last for kind, last in last_ids.items() if isinstance(last, int)}))
+        else:
+            losses.append("the manifest names a segment that is not a number")
+    return sorted(found)
+
+
+def _cut_kinds(part: dict[str, Any], last_ids: dict[str, int]) -> list[str]:
+    """The kinds of rows whose last ones are missing."""
+
+    def last(kind: str) -> int:
+        ids = [row.get("id") for row in _objects_in(part.get(kind))]
+        return max((ident for ident in ids if isinstance(ident, int)), default=0)
+
+    return [kind for kind, expected in last_ids.items() if last(kind) < expected]
+
+
+def _objects_in(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _pooled(row: dict[str, Any], losses: list[str]) -> Any:
+    try:
+        return decode_json(row.get("data") or "")
+    except (InvalidJson, TypeError):
+        losses.append("an entry of its pool is not JSON")
+        return None
+
+
+def _short(error: Exception) -> str:
+    return str(getattr(error, "message", error)).rpartition(": ")[2].rstrip(".")

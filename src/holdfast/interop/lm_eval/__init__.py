@@ -1,0 +1,1 @@
+"""Samples that lm-evaluation-harness has logged."""

@@ -1,0 +1,162 @@
+"""An experiment as a run: tiers and subtests are axes, repetitions are epochs, each judge has a slot of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast.interop.importing.foreign_eval import (
+    ForeignEval,
+    ForeignSample,
+    ForeignScore,
+    ForeignState,
+    ForeignTrial,
+    SkippedItem,
+)
+from holdfast.interop.importing.foreign_values import (
+    UnreadableFile,
+    list_of,
+    map_of,
+    number_of,
+    others,
+    parse_json_object,
+    plain_text,
+    read_regular_file,
+    token_count,
+)
+from holdfast.interop.scylla.result_tree import CHECKPOINT, CONFIG, ScyllaResult, is_result_tree, run_results
+from holdfast.models.message import Usage
+
+_TOOL = "ProjectScylla"
+_CONFIG_BYTES = 64 << 20
+_PLACED = ("run_number", "cost_usd", "duration_seconds", "judge_score", "judge_passed", "judge_reasoning", "judges")
+"""Fields of a result that the records of a trial have a place for."""
+_KNOWN = frozenset(
+    {
+        *_PLACED,
+        *("exit_code", "token_stats", "tokens_input", "tokens_output", "agent_duration_seconds"),
+        *("judge_duration_seconds", "judge_grade", "workspace_path", "logs_path", "command_log_path"),
+        "criteria_scores",
+    }
+)
+_JUDGE_FIELDS = ("model", "score", "reasoning")
+
+
+def recognises(path: Path) -> bool:
+    """Whether it is the directory of an experiment, or its checkpoint beside results."""
+    root = _root_of(path)
+    return root is not None and is_result_tree(root)
+
+
+def _root_of(path: Path) -> Path | None:
+    if path.is_dir():
+        return path
+    return path.parent if path.name == CHECKPOINT else None
+
+
+def read(path: Path) -> ForeignEval:
+    """The experiment in a directory."""
+    root = _root_of(path) or path
+    notes: list[str] = []
+    config, checkpoint = (_read_config(root, name, notes) for name in (CONFIG, Path(CHECKPOINT)))
+    experiment = _Experiment(root, config)
+    name = plain_text(config.get("experiment_id") or checkpoint.get("experiment_id")) or root.resolve().name
+    details = {"config": config, "checkpoint": {**others(checkpoint, ["completed_runs"])}}
+    return ForeignEval(_TOOL, name, str(root.absolute()), experiment.items, details=details, notes=notes)
+
+
+def _read_config(root: Path, name: Path, notes: list[str]) -> dict[str, Any]:
+    """A file that describes the experiment; the results count without it."""
+    try:
+        return parse_json_object(read_regular_file(root / name, _CONFIG_BYTES))
+    except UnreadableFile as error:
+        notes.append(f"{name}: {error}; the results were imported without it")
+        return {}
+
+
+class _Experiment:
+    """The trials of one experiment."""
+
+    def __init__(self, root: Path, config: dict[str, Any]) -> None:
+        self._root = root
+        self._task = plain_text(config.get("experiment_id")) or root.resolve().name
+        self._model = "+".join(_model_names(config)) or "agent"
+        repository, commit = plain_text(config.get("task_repo")), plain_text(config.get("task_commit"))
+        asked = f"{repository}@{commit}".strip("@") or self._task
+        self._sample = ForeignSample(id="task", input=asked, metadata={"task_repo": repository, "task_commit": commit})
+
+    def items(self) -> Iterable[ForeignTrial | SkippedItem]:
+        for found in run_results(self._root):
+            yield found if isinstance(found, SkippedItem) else self._trial(found)
+
+    def _trial(self, found: ScyllaResult) -> ForeignTrial:
+        place, content = found.place, found.content
+        return ForeignTrial(
+            place=place.where,
+            task=self._task,
+            model=self._model,
+            sample=self._sample,
+            state=ForeignState.NO_VERDICT if found.verdict is None else ForeignState.VALID,
+            epoch=place.run,
+            axes={"tier": place.tier, "subtest": place.subtest},
+            scores=tuple(_verdict_scores(found)),
+            usage=_run_usage(content),
+            cost=content.get("cost_usd"),
+            seconds=content.get("duration_seconds"),
+            fields=others(content, _PLACED),
+            unknown=tuple(name for name in content if name not in _KNOWN),
+        )
+
+
+def _model_names(config: dict[str, Any]) -> list[str]:
+    given = config.get("models")
+    names = given if isinstance(given, list) else [given]
+    return [name for name in names if isinstance(name, str) and name]
+
+
+def _verdict_scores(found: ScyllaResult) -> Iterator[ForeignScore]:
+    content, verdict = found.content, found.verdict
+    reasoning, grade = plain_text(content.get("judge_reasoning")), content.get("judge_grade")
+    if verdict is not None:
+        yield ForeignScore("judge_passed", verdict, explanation=reasoning)
+    if number_of(content.get("judge_score")) is not None:
+        yield ForeignScore("judge_score", content["judge_score"], answer=plain_text(grade) or None)
+    yield from _judge_scores(list_of(content.get("judges")))
+    for name, given in map_of(content.get("criteria_scores")).items():
+        score = given if isinstance(given, dict) else {"score": given}
+        yield ForeignScore(
+            f"criteria.{name}",
+            score.get("score"),
+            explanation=plain_text(score.get("explanation")),
+            metadata=others(score, ["score", "explanation"]),
+        )
+
+
+def _judge_scores(judges: list[Any]) -> Iterator[ForeignScore]:
+    """A slot for each judge; of a model that judged more than once, the number tells them apart."""
+    seen: set[str] = set()
+    for number, given in enumerate(judges, 1):
+        judge = map_of(given)
+        name = plain_text(judge.get("model")) or f"judge {number}"
+        name = name if name not in seen else f"{name} ({number})"
+        seen.add(name)
+        is_valid = judge.get("is_valid") is not False
+        yield ForeignScore(
+            "judges",
+            judge.get("score") if is_valid else None,
+            judge=name,
+            answer=plain_text(judge.get("grade")) or None,
+            explanation=plain_text(judge.get("reasoning")) or ("" if is_valid else "the judge gave no valid verdict"),
+            metadata=others(judge, _JUDGE_FIELDS) if judge else {"judge": given},
+        )
+
+
+def _run_usage(content: dict[str, Any]) -> Usage | None:
+    """The tokens; `token_stats` says more than the two fields beside it."""
+    stats = map_of(content.get("token_stats"))
+    given = [
+        token_count(stats.get("input_tokens", content.get("tokens_input"))),
+        token_count(stats.get("output_tokens", content.get("tokens_output"))),
+    ]
+    return None if given == [None, None] else Usage(given[0] or 0, given[1] or 0)

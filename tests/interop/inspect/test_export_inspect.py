@@ -1,0 +1,216 @@
+"""A run, finished or not, becomes logs that hold all of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from unittest.mock import ANY
+
+import pytest
+
+from cli_calls import call
+from holdfast import Message, Sample, Task, evaluate, exact, includes
+from holdfast.api.export_inspect import export_inspect
+from holdfast.api.run import Run
+from holdfast.errors import UsageError
+from holdfast.interop.inspect.eval_archive import EvalArchive
+from holdfast.interop.inspect.exporting.exported_trial import ExportedTrial
+from holdfast.interop.inspect.exporting.messages import inspect_message
+from holdfast.interop.inspect.exporting.trial_sample import trial_sample
+from holdfast.models.content import ImagePart, RawPart, TextPart, ToolCall
+from holdfast.models.message import Usage
+
+SAMPLES = [Sample(f"Say {n} ü", target=str(n), id=f"s{n}", metadata={"n": n}) for n in range(3)]
+
+OTHER = {"provider": "scripted", "model": "other", "args": {"default": "1"}}
+
+
+async def talk(trial):
+    first = await trial.generate(trial.sample.input)
+    if trial.sample.id == "s2":
+        raise ValueError("this one fails")
+    await trial.step("measure", lambda: {"length": len(first.text)})
+    return await trial.generate(Message("user", "Again."))
+
+
+@pytest.fixture(scope="module")
+def run_path(tmp_path_factory):
+    """Two tasks and two models, several turns, epochs, a failure."""
+    place = tmp_path_factory.mktemp("exported") / "run"
+    tasks = [
+        Task(name="talking", samples=SAMPLES, solver=talk, scorers=[exact(), includes()], epochs=2),
+        Task(name="short", samples=SAMPLES[:2], scorers=[includes()]),
+    ]
+    with evaluate(tasks, models={"small": "scripted/echo", "large": OTHER}, run=place, progress=False):
+        return place
+
+
+@pytest.fixture
+def run(run_path):
+    with Run.open(run_path) as opened:
+        yield opened
+
+
+def read_logs(written):
+    """By task and model, the header and the samples."""
+    found = {}
+    for log in written:
+        with EvalArchive(Path(log.log)) as archive:
+            samples = {
+                (sample["id"], sample["epoch"]): sample for sample in map(archive.sample, archive.sample_members())
+            }
+            assert len(list(archive.summaries())) == len(samples) == log.samples
+            found[log.task, log.model] = archive.header(), samples
+    return found
+
+
+def test_every_trial_is_a_sample_of_the_log_of_its_task_and_model(run, tmp_path):
+    """Counts, answers, scores, targets and metadata are those of the run."""
+    logs = read_logs(export_inspect(run, tmp_path / "logs"))
+    rows = list(run.trials())
+    assert sum(len(samples) for _, samples in logs.values()) == len(rows) == 16
+    for row in rows:
+        sample = logs[row.task, row.model][1][row.sample, row.epoch]
+        assert (sample["input"], sample["target"], sample["metadata"]["n"]) == (
+            row.input,
+            row.target,
+            row.metadata["n"],
+        )
+        assert {name: score["value"] for name, score in sample["scores"].items()} == row.scores
+        assert sample["output"].get("completion") == row.answer
+        assert ("error" in sample) == (row.state != "valid")
+
+
+def test_the_conversation_is_that_of_the_last_call(run, tmp_path):
+    logs = read_logs(export_inspect(run, tmp_path / "logs"))
+    sample = next(found for (task, _), (_, found) in logs.items() if task == "talking")["s1", 2]
+    roles = [(message["role"], message["content"]) for message in sample["messages"]]
+    assert [role for role, _ in roles] == ["user", "assistant", "user", "assistant"]
+    assert roles[0] == ("user", "Say 1 ü")
+    assert [event["event"] for event in sample["events"]] == ["model", "info", "model", "score", "score"]
+    assert sample["events"][2]["input"] == sample["messages"][:3]
+    assert len({event["uuid"] for event in sample["events"]}) == 5
+
+
+def test_a_failed_trial_has_its_error_and_makes_the_log_one_with_an_error(run, tmp_path):
+    logs = read_logs(export_inspect(run, tmp_path / "logs"))
+    for (task, _), (header, samples) in logs.items():
+        assert header["status"] == ("error" if task == "talking" else "success")
+        if task == "talking":
+            assert "this one fails" in samples["s2", 1]["error"]["message"]
+            assert samples["s2", 1]["messages"]
+            assert header["results"]["completed_samples"] == 4
+
+
+def test_the_metrics_are_those_of_the_report(run, tmp_path):
+    report = run.report().tasks
+    for (task, model), (header, _) in read_logs(export_inspect(run, tmp_path / "logs")).items():
+        assert header["results"]["scores"]
+        for score in header["results"]["scores"]:
+            [(name, metric)] = report[task][model].metrics[score["name"]].items()
+            assert score["metrics"][name]["value"] == metric.value
+
+
+def test_an_unscored_slot_is_nan_and_a_limit_is_one():
+    """Inspect leaves NaN out of its metrics."""
+    trial = ExportedTrial(
+        key="k",
+        sample="s",
+        epoch=1,
+        state="limited",
+        reason="tokens",
+        input=None,
+        target=["a", 3],
+        metadata={},
+        answer=None,
+        scores={"judge": None},
+        judged={},
+        usage=Usage(10, 2, 4),
+        seconds=1.5,
+        error=None,
+        steps=(),
+    )
+    sample = trial_sample(trial, "m/x")
+    assert math.isnan(sample["scores"]["judge"]["value"])
+    assert sample["limit"] == {"type": "token", "limit": -1, "reason": "tokens"}
+    assert (sample["input"], sample["target"], sample["messages"]) == ("", ["a", "3"], [])
+    used = {"input_tokens": 6, "output_tokens": 2, "total_tokens": 12, "input_tokens_cache_read": 4}
+    assert sample["model_usage"] == {"m/x": used}
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        (Message("developer", "x"), {"role": "system", "content": "x"}),
+        (
+            Message(
+                "assistant", "", tool_calls=(ToolCall("1", "f", '{"a": 1}'), ToolCall("2", "g", "{")), reasoning="hm"
+            ),
+            {
+                "role": "assistant",
+                "content": [{"type": "reasoning", "reasoning": "hm"}],
+                "tool_calls": [
+                    {"id": "1", "function": "f", "arguments": {"a": 1}, "type": "function"},
+                    {"id": "2", "function": "g", "arguments": {"text": "{"}, "type": "function", "parse_error": ANY},
+                ],
+            },
+        ),
+        (
+            Message("tool", "3", tool_call_id="1", name="f"),
+            {"role": "tool", "content": "3", "tool_call_id": "1", "function": "f"},
+        ),
+        (
+            Message("user", (TextPart("a"), ImagePart("data:x"), RawPart({"b": 1}))),
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "a"},
+                    {"type": "image", "image": "data:x"},
+                    {"type": "data", "data": {"b": 1}},
+                ],
+            },
+        ),
+    ],
+)
+def test_messages_are_spelled_as_inspect_spells_them(message, found):
+    assert inspect_message(message) == found
+
+
+def test_an_export_is_the_same_every_time_and_replaces_nothing_unasked(run, tmp_path):
+    first = [Path(log.log).read_bytes() for log in export_inspect(run, tmp_path / "logs")]
+    with pytest.raises(UsageError, match="exists"):
+        export_inspect(run, tmp_path / "logs")
+    again = export_inspect(run, tmp_path / "logs", overwrite=True)
+    assert [Path(log.log).read_bytes() for log in again] == first
+
+
+def test_a_run_of_several_logs_is_not_one_file(run, tmp_path):
+    with pytest.raises(UsageError, match="several logs"):
+        export_inspect(run, tmp_path / "one.eval")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command(run_path, tmp_path, capfdbinary, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = call(capfdbinary, "export", run_path, "--to", "inspect")
+    assert done.code == 0
+    assert done.out.count(".eval") == 4
+    assert len(list((tmp_path / "run-inspect").glob("*.eval"))) == 4
+    told = json.loads(
+        call(capfdbinary, "export", run_path, "--to", "inspect", "--output", tmp_path / "b", "--json").out
+    )
+    assert [(log["samples"], log["errors"]) for log in told["logs"]] == [(2, 0), (2, 0), (6, 2), (6, 2)]
+
+
+def test_an_exported_run_imports_as_the_same_scores(run, tmp_path, capfdbinary):
+    """There and back: the figures of the report are equal."""
+    report = run.report().tasks
+    for number, log in enumerate(export_inspect(run, tmp_path / "logs")):
+        assert call(capfdbinary, "import", log.log, "--run-dir", tmp_path / str(number)).code == 0
+        with Run.open(tmp_path / str(number)) as back:
+            [models] = back.report().tasks.values()
+            [group] = models.values()
+        ours = report[log.task][log.model].metrics
+        found = {name: [metric.value for metric in metrics.values()] for name, metrics in group.metrics.items()}
+        assert found == {name: [metric.value for metric in metrics.values()] for name, metrics in ours.items()}

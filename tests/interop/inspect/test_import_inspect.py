@@ -1,0 +1,146 @@
+"""Logs of Inspect's become runs whose figures are Inspect's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from crashed_evals import CrashedEval, sample, spec, summary, zip_bytes
+
+from cli_calls import call
+from holdfast.api.run import Run
+from holdfast.interop.importing.import_run import import_run
+from holdfast.interop.importing.kinds import find_reader
+from holdfast.interop.inspect.archive.zip_reader import ArchiveError
+from holdfast.interop.inspect.eval_archive import EvalArchive
+from holdfast.interop.inspect.importing.score_values import score_number
+
+LOG = Path(__file__).parents[2] / "data/inspect/questions.eval"
+"""Written by inspect-ai 0.3.285: three samples, two epochs, two scorers, one of them with NaN."""
+
+
+@pytest.fixture(params=["eval", "json"])
+def log(request, tmp_path):
+    """The same eval in both formats of Inspect's."""
+    if request.param == "eval":
+        return LOG
+    with EvalArchive(LOG) as archive:
+        samples = list(map(archive.sample, archive.sample_members()))
+        content = {**archive.header(), "samples": samples}
+    (tmp_path / "log.json").write_text(json.dumps(content))
+    return tmp_path / "log.json"
+
+
+def imported(path, root):
+    summary_ = import_run(find_reader(path).read(path), root)
+    return summary_, Run.open(root)
+
+
+def test_the_metrics_are_those_of_inspect(log, tmp_path):
+    """To the last digit, with epochs and with a score that is NaN."""
+    with EvalArchive(LOG) as archive:
+        results = archive.header()["results"]["scores"]
+    told, run = imported(log, tmp_path / "run")
+    with run:
+        [[report]] = [list(models.values()) for models in run.report().tasks.values()]
+    assert (told.imported, told.skipped_count, told.tool) == (6, 0, "Inspect")
+    assert len(results) == 2
+    for score in results:
+        [metric] = report.metrics[score["name"]].values()
+        theirs = {name: found["value"] for name, found in score["metrics"].items()}
+        assert metric.stderr == pytest.approx(theirs.pop("stderr"), abs=1e-15)
+        assert [metric.value] == pytest.approx(list(theirs.values()), abs=1e-15)
+
+
+def test_messages_answers_usage_and_metadata_are_kept(log, tmp_path):
+    _, run = imported(log, tmp_path / "run")
+    with run, EvalArchive(LOG) as archive:
+        rows = {(row.sample, row.epoch): row for row in run.trials()}
+        for theirs in map(archive.sample, archive.sample_members()):
+            row = rows[theirs["id"], theirs["epoch"]]
+            assert (row.input, row.target, row.metadata["region"]) == (theirs["input"], theirs["target"], theirs["id"])
+            assert row.answer == theirs["output"]["completion"]
+            [step] = list(run.steps(row.trial))
+            said = [message["content"] for message in (*step.request["messages"], {"content": step.result["text"]})]
+            assert said == [message["content"] for message in theirs["messages"]]
+            used = theirs["model_usage"]["slow/m"]
+            assert row.usage.input_tokens == used["input_tokens"] + used["input_tokens_cache_read"]
+            assert (row.usage.cached_input_tokens, row.usage.output_tokens) == (7, used["output_tokens"])
+
+
+def test_states_of_samples(tmp_path):
+    """An error is a failure, a limit is kept, no score is no verdict, and what is missing was not started."""
+    samples = {
+        "1": sample(1),
+        "2": sample(2, error={"message": "boom", "traceback": "at line 3"}),
+        "3": sample(3, limit={"type": "token", "limit": 5}),
+        "4": sample(4, scores=None),
+    }
+    members = {f"samples/{ident}_epoch_1.json": found for ident, found in samples.items()}
+    header = {"status": "error", "eval": {**spec(), "scorers": [{"name": "exact"}]}}
+    (tmp_path / "a.eval").write_bytes(zip_bytes({**members, "header.json": header}))
+    _, run = imported(tmp_path / "a.eval", tmp_path / "run")
+    with run:
+        states = {row.sample: str(row.state) for row in run.trials()}
+        assert states == {"1": "valid", "2": "failed", "3": "limited", "4": "unfinished"}
+        assert (run.counts.not_started, run.counts.planned) == (1, 5)
+        assert next(row.error.message for row in run.trials() if row.sample == "2") == "boom"
+
+
+def test_a_crashed_log_is_imported_as_far_as_it_goes(tmp_path, monkeypatch, capfdbinary):
+    crashed = CrashedEval(tmp_path, monkeypatch)
+    crashed.write_log({"1": (sample(1), summary(1))})
+    done = call(capfdbinary, "import", crashed.log, "--run-dir", tmp_path / "run")
+    assert done.code == 0
+    assert "holdfast recover" in done.out
+    with Run.open(tmp_path / "run") as run:
+        assert (run.counts.valid, run.counts.not_started) == (1, 4)
+
+
+def test_unknown_fields_are_kept_and_named(tmp_path):
+    header = {"status": "success", "eval": spec(1)}
+    odd = sample(1, new_field={"a": 1}, scores={"exact": {"value": "C"}, "odd": {"value": "perhaps"}, "none": None})
+    (tmp_path / "a.eval").write_bytes(zip_bytes({"header.json": header, "samples/1_epoch_1.json": odd}))
+    told, run = imported(tmp_path / "a.eval", tmp_path / "run")
+    with run:
+        [row] = run.trials()
+    assert told.unknown_fields == {"new_field": 1}
+    assert row.scores == {"exact": 1.0, "odd": None, "none": None}
+
+
+def test_damaged_samples_are_skipped_by_name(tmp_path, capfdbinary):
+    """Experiments 27, for Inspect: exit 1, and the others are imported."""
+    members = {"header.json": {"status": "success", "eval": spec(2)}, "samples/1_epoch_1.json": sample(1)}
+    (tmp_path / "a.eval").write_bytes(zip_bytes({**members, "samples/2_epoch_1.json": sample(3)}))
+    done = call(capfdbinary, "import", tmp_path / "a.eval", "--run-dir", tmp_path / "run")
+    assert (done.code, "samples/2_epoch_1.json" in done.out) == (1, True)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", zip_bytes({"a": b""})])
+def test_what_is_no_log_is_refused(tmp_path, content, capfdbinary):
+    (tmp_path / "a.eval").write_bytes(content)
+    with pytest.raises(ArchiveError):
+        find_reader(tmp_path / "a.eval").read(tmp_path / "a.eval")
+    assert call(capfdbinary, "import", tmp_path / "a.eval", "--run-dir", tmp_path / "run").code == 2
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        *[("C", 1), ("P", 0.5), ("I", 0), ("N", 0), ("yes", 1), ("False", 0), ("3.5", 3.5), (True, 1), (2, 2)],
+        *[
+            (float("nan"), None),
+            (float("inf"), None),
+            ("inf", None),
+            (None, None),
+            ([], None),
+            ("?", None),
+            ("c", None),
+        ],
+    ],
+)
+def test_values_are_numbers_by_the_rules_of_inspect(value, number):
+    """What is no number is unscored here; Inspect warns, and counts a text that it cannot convert as 0."""
+    assert score_number(value) == number

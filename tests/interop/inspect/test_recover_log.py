@@ -1,0 +1,341 @@
+"""A crashed log of Inspect's is recovered from all that is left of it, and what is not whole is never a success."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import tracemalloc
+import zipfile
+
+import pytest
+from crashed_evals import HASH, LONG, START, CrashedEval, events, pool, sample, summary, zip_bytes
+
+from cli_calls import call
+from holdfast.errors import UsageError
+from holdfast.interop.inspect.archive.zip_reader import ArchiveError
+from holdfast.interop.inspect.eval_archive import EvalArchive
+from holdfast.interop.inspect.recovering.crashed_logs import crashed_logs
+from holdfast.interop.inspect.recovering.recovery import COMPLETE, HOLLOW, INCOMPLETE, default_output, recover_log
+from holdfast.storage.filesystem import RealFileSystem
+from holdfast.testing import FaultyFileSystem, InjectedFault, RecordingFileSystem, random_crash_state
+
+
+@pytest.fixture
+def crashed(tmp_path, monkeypatch):
+    return CrashedEval(tmp_path, monkeypatch)
+
+
+def recovered(crashed, **options):
+    """What became of each sample, the samples of the new log, its summaries and its header."""
+    told = recover_log(crashed.log, **options)
+    with EvalArchive(default_output(crashed.log)) as log:
+        samples = {str(found["id"]): found for found in map(log.sample, log.sample_members())}
+        assert [str(short["id"]) for short in log.summaries()] == list(samples)
+        return told, samples, {str(short["id"]): short for short in log.summaries()}, log.header()
+
+
+def by_id(told):
+    return {found.id: (found.source, found.state) for found in told.samples}
+
+
+def test_samples_come_from_the_log_then_the_database_then_the_segments(crashed):
+    """Row 13 of recovery, for Inspect: whatever survives is used, the nearest source first."""
+    crashed.write_log({"1": (sample(1), summary(1))})
+    crashed.write_database(summary(1, at=0), summary(2))
+    crashed.write_segments(summary(1, at=0), summary(2), summary(3))
+    told, samples, short, header = recovered(crashed)
+    assert by_id(told) == {"1": ("log", COMPLETE), "2": ("database", COMPLETE), "3": ("filestore", COMPLETE)}
+    answers = {ident: found["messages"][-1]["content"] for ident, found in samples.items()}
+    assert answers == {"1": "from the log", "2": "from the buffer", "3": "from segments"}
+    assert (header["status"], header["eval"], told.planned, told.complete) == ("error", crashed.spec, 5, 3)
+    assert header["results"]["total_samples"] == header["results"]["completed_samples"] == 3
+    assert header["stats"]["model_usage"] == {"m/x": {"input_tokens": 9, "output_tokens": 6, "total_tokens": 15}}
+    assert not any("error" in found for found in (*samples.values(), *short.values()))
+
+
+def test_a_sample_is_put_together_from_its_rows(crashed):
+    """The last version of an event counts, pools and attachments are resolved, and nothing is shortened."""
+    crashed.write_database(summary(2, scores={"exact": {"value": "C", "explanation": "in f…"}, "other": {"value": 1}}))
+    _, samples, short, _ = recovered(crashed)
+    found = samples["2"]
+    assert [message["content"] for message in found["messages"]] == ["Be brief.", LONG, "from the buffer"]
+    assert found["output"]["choices"][0]["message"]["content"] == "from the buffer"
+    assert (found["input"], found["metadata"], found["uuid"]) == (LONG, {"whole": True}, "u2")
+    assert found["scores"] == {"exact": {"value": "C", "explanation": "in full"}, "other": {"value": 1}}
+    assert [event["event"] for event in found["events"]] == ["sample_init", "model", "score", "info"]
+    assert found["events"][-1]["data"] == {"recovered_from": "database"}
+    assert (found["events_data"]["messages"], found["attachments"]) == (pool(), {HASH: LONG})
+    assert short["2"]["message_count"] == 3
+
+
+def test_a_buffer_that_started_a_sample_again_is_newer_than_the_log(crashed):
+    """The log of a retry holds the samples of the try before."""
+    crashed.write_log({"1": (sample(1), summary(1, at=1)), "2": (sample(2), summary(2, at=1))})
+    crashed.write_database(summary(1, at=9), summary(2, at=2))
+    assert by_id(recovered(crashed)[0]) == {"2": ("log", COMPLETE), "1": ("database", COMPLETE)}
+
+
+def test_a_sample_in_progress_gets_an_error(crashed):
+    """Inspect's retry runs every sample with an error again."""
+    crashed.write_database(summary(1, complete=False), rows={"events": events()[:2]})
+    told, samples, short, header = recovered(crashed)
+    assert by_id(told) == {"1": ("database", INCOMPLETE)}
+    assert "in progress" in samples["1"]["error"]["message"]
+    assert short["1"]["error"] == samples["1"]["error"]["message"]
+    assert header["results"] == {"total_samples": 1, "completed_samples": 0, "scores": []}
+    assert [message["role"] for message in samples["1"]["messages"]] == ["system", "user"]
+
+
+def _missing(folder):
+    (folder / "segment.2.zip").unlink()
+
+
+def _truncated(folder):
+    content = (folder / "segment.2.zip").read_bytes()
+    (folder / "segment.2.zip").write_bytes(content[: len(content) // 2])
+
+
+def _without_the_sample(folder):
+    (folder / "segment.2.zip").write_bytes(zip_bytes({"9_1.json": {}}))
+
+
+def _without_the_last_event(folder):
+    (folder / "segment.2.zip").write_bytes(zip_bytes({"1_1.json": {"events": []}}))
+
+
+def _not_json(folder):
+    (folder / "segment.2.zip").write_bytes(zip_bytes({"1_1.json": b"{"}))
+
+
+def _without_the_pool(folder):
+    (folder / "segment.1.zip").unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (_missing, "segment.2.zip is missing"),
+        (_truncated, "segment.2.zip cannot be read"),
+        (_without_the_sample, "segment.2.zip has no rows of it"),
+        (_without_the_last_event, "segment.2.zip ends too early (events)"),
+        (_not_json, "segment.2.zip cannot be read"),
+        (_without_the_pool, "segment.1.zip is missing"),
+    ],
+)
+def test_a_sample_without_its_whole_transcript_is_never_a_success(crashed, harm, said):
+    """Inspect's own recovery returns it as scored; here it has an error, which names the segment, and no score."""
+    harm(crashed.write_segments(summary(1)))
+    told, samples, short, header = recovered(crashed)
+    assert by_id(told) == {"1": ("filestore", HOLLOW)}
+    assert said in samples["1"]["error"]["message"]
+    assert any(said in warning for warning in told.warnings)
+    assert "scores" not in samples["1"]
+    assert "scores" not in short["1"]
+    assert (told.complete, header["results"]["completed_samples"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"events": []}, "no events"),
+        ({"pool": pool()[:1]}, "input_refs"),
+        ({"attachments": {}}, "attachments are missing"),
+    ],
+)
+def test_references_that_lead_nowhere_make_a_transcript_hollow(crashed, rows, said):
+    crashed.write_database(summary(1), rows=rows)
+    told, samples, _, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("database", HOLLOW)}
+    assert said in samples["1"]["error"]["message"]
+
+
+def test_whole_segments_make_good_what_the_database_has_lost(crashed):
+    crashed.write_database(summary(1), rows={"events": []})
+    crashed.write_segments(summary(1))
+    assert by_id(recovered(crashed)[0]) == {"1": ("filestore", COMPLETE)}
+
+
+def test_a_damaged_database_is_named_and_the_segments_are_read(crashed):
+    path = crashed.write_database(summary(1))
+    path.write_bytes(b"not a database" * 100)
+    crashed.write_segments(summary(1))
+    told, _, _, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("filestore", COMPLETE)}
+    assert any(path.name in warning for warning in told.warnings)
+
+
+def test_a_damaged_manifest_is_named(crashed):
+    folder = crashed.write_segments(summary(1))
+    (folder / "manifest.json").write_text('{"samples": [')
+    told, _, _, _ = recovered(crashed)
+    assert told.samples == []
+    assert any("manifest.json" in warning for warning in told.warnings)
+
+
+def test_a_sample_that_is_damaged_in_the_log_gets_an_error(crashed):
+    """Its summary is there, and says that it was scored."""
+    crashed.write_log(
+        {"1": (sample(1), summary(1)), "2": (sample(2, "x" * 100), summary(2))}, method=zipfile.ZIP_STORED
+    )
+    crashed.log.write_bytes(crashed.log.read_bytes().replace(b"x" * 100, b"x" * 99 + b"y"))
+    told, samples, _, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("log", COMPLETE), "2": ("log", HOLLOW)}
+    assert "checksum" in samples["2"]["error"]["message"]
+    assert "scores" not in samples["2"]
+
+
+def test_null_scores_and_unknown_fields_do_no_harm(crashed):
+    odd = {"scores": {"exact": None, "b": {"value": None}}, "new_field": [1], "model_usage": None}
+    crashed.write_database(summary(1, **odd), rows={"events": [*events()[:3], {"event": "new kind", "uuid": "e9"}]})
+    _, samples, _, _ = recovered(crashed)
+    assert samples["1"]["scores"] == {"b": {"value": None}}
+    assert samples["1"]["new_field"] == [1]
+
+
+def test_events_can_be_left_out(crashed):
+    crashed.write_log({"1": (sample(1), summary(1))})
+    crashed.write_database(summary(2))
+    _, samples, _, _ = recovered(crashed, with_events=False)
+    assert samples["1"]["events"] == []
+    assert [event["event"] for event in samples["2"]["events"]] == ["info"]
+    assert "events_data" not in samples["2"]
+    assert [len(found["messages"]) for found in samples.values()] == [1, 3]
+
+
+def test_recovering_twice_gives_the_same_bytes_and_changes_no_original(crashed):
+    """Row 11 of recovery."""
+    crashed.write_log({"1": (sample(1), summary(1))})
+    before = crashed.log.read_bytes(), crashed.write_database(summary(2)).read_bytes()
+    recover_log(crashed.log)
+    first = default_output(crashed.log).read_bytes()
+    with pytest.raises(UsageError, match="exists"):
+        recover_log(crashed.log)
+    recover_log(crashed.log, overwrite=True)
+    assert default_output(crashed.log).read_bytes() == first
+    database = next(crashed.data.rglob("*.db"))
+    assert (crashed.log.read_bytes(), database.read_bytes()) == before
+
+
+def test_what_cannot_be_recovered_is_refused(crashed, tmp_path):
+    with pytest.raises(UsageError, match="the log itself"):
+        recover_log(crashed.log, crashed.log, overwrite=True)
+    ended = tmp_path / "ended.eval"
+    ended.write_bytes(zip_bytes({"header.json": {"status": "error", "eval": {}}}))
+    with pytest.raises(UsageError, match=r"'error'.*eval-retry"):
+        recover_log(ended)
+    (tmp_path / "torn.eval").write_bytes(crashed.log.read_bytes()[:-30])
+    with pytest.raises(ArchiveError, match="cut"):
+        recover_log(tmp_path / "torn.eval")
+    crashed.write_database(summary(1), process=os.getpid())
+    with pytest.raises(UsageError, match=f"process {os.getpid()}"):
+        recover_log(crashed.log)
+    assert not default_output(crashed.log).exists()
+
+
+def test_a_log_that_was_moved_finds_its_database(crashed, tmp_path):
+    crashed.write_database(summary(1))
+    moved = tmp_path / "elsewhere" / crashed.log.name
+    moved.parent.mkdir()
+    crashed.log.rename(moved)
+    assert by_id(recover_log(moved)) == {"1": ("database", COMPLETE)}
+
+
+@pytest.mark.parametrize("operation", ["create", "write", "sync", "rename"])
+def test_a_full_disk_leaves_no_output(crashed, operation):
+    """Every write, sync and rename fails in turn: the output is not there, nor anything else."""
+    crashed.write_log({"1": (sample(1), summary(1))})
+    crashed.write_database(summary(2))
+    before, failures = sorted(crashed.place.iterdir()), 0
+    for nth in range(1, 100):
+        fs = FaultyFileSystem(RealFileSystem(), [InjectedFault(operation, nth, errno.ENOSPC)])
+        try:
+            recover_log(crashed.log, fs=fs)
+        except OSError:
+            failures += 1
+            assert sorted(crashed.place.iterdir()) == before
+        else:
+            break
+    assert failures == nth - 1 > 0
+
+
+def test_a_power_loss_leaves_no_output_or_a_whole_one(crashed):
+    """Of the states that a legal filesystem may leave at any moment, none has half a log under its name."""
+    crashed.write_database(summary(2))
+    fs = RecordingFileSystem(RealFileSystem(), crashed.place)
+    name, states = default_output(crashed.log).name, []
+    draw = random.Random(7)
+    fs.watch = lambda: states.extend(random_crash_state(fs.tree, draw).get(name) for _ in range(3))
+    recover_log(crashed.log, fs=fs)
+    whole = default_output(crashed.log).read_bytes()
+    assert len(states) > 20
+    assert set(states) == {None, whole}
+
+
+def test_memory_does_not_grow_with_the_log(crashed):
+    """Row 24 of recovery, for Inspect: samples in the log are copied in pieces."""
+    text = "x" * 4_000_000
+    crashed.write_log({str(n): (sample(n, text), summary(n)) for n in range(1, 5)}, method=zipfile.ZIP_STORED)
+    tracemalloc.start()
+    try:
+        recover_log(crashed.log)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3_000_000
+
+
+def test_the_list_says_where_each_log_can_be_recovered_from(crashed, tmp_path):
+    """Row 9 of recovery, for Inspect: a table, and nothing is changed."""
+    crashed.write_log({"1": (sample(1), summary(1))})
+    (crashed.place / "ended.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": {}}}))
+    (crashed.place / "odd.eval").write_bytes(b"?")
+
+    def listed():
+        return [
+            (found.state, found.source, found.in_log, found.complete, found.in_progress)
+            for found in crashed_logs(tmp_path)
+        ]
+
+    odd = ("unreadable", "log only", 0, 0, 0)
+    assert listed() == [("crashed", "log only", 1, 0, 0), odd]
+    crashed.write_segments(summary(1), summary(2), summary(3, complete=False))
+    assert listed() == [("crashed", "filestore", 1, 1, 1), odd]
+    crashed.write_database(summary(4))
+    assert listed()[0][:3] == ("crashed", "database", 1)
+    recover_log(crashed.log)
+    assert listed()[0][0] == "recovered"
+
+
+def test_the_command(crashed, capfdbinary):
+    crashed.write_log({"1": (sample(1), summary(1))})
+    crashed.write_segments(summary(2), summary(3, complete=False))
+    (crashed.place / ".buffer" / crashed.log.stem / "segment.2.zip").unlink()
+    listed = json.loads(call(capfdbinary, "recover", "--list", crashed.place, "--json").out)
+    assert [(log["source"], log["planned"]) for log in listed["logs"]] == [("filestore", 5)]
+    assert listed["runs"] == []
+    done = call(capfdbinary, "recover", crashed.log)
+    assert done.code == 0
+    assert "warning: sample 2 epoch 1" in done.err
+    assert "segment.2.zip is missing" in done.err
+    assert "1 of 5 are complete" in done.out
+    assert "inspect eval-retry" in done.out
+    told = json.loads(call(capfdbinary, "recover", crashed.log, "--overwrite", "--json").out)
+    assert {found["id"]: found["source"] for found in told["samples"]} == {
+        "1": "log",
+        "2": "filestore",
+        "3": "filestore",
+    }
+    for options in (["--no-steps"], ["--merge"], ["--to", "x"]):
+        refused = call(capfdbinary, "recover", crashed.log, *options)
+        assert (refused.code, "an option for a run" in refused.err) == (2, True)
+    refused = call(capfdbinary, "recover", "s3://bucket/run", "--no-events")
+    assert (refused.code, "an option for a log" in refused.err) == (2, True)
+
+
+def test_the_wrong_clock_of_a_summary_does_no_harm(crashed):
+    """A time that is none is no reason to prefer a buffer."""
+    crashed.write_log({"1": (sample(1), summary(1, completed_at="yesterday", started_at=START.format(1)))})
+    crashed.write_database(summary(1, started_at=7))
+    assert by_id(recovered(crashed)[0]) == {"1": ("log", COMPLETE)}

@@ -1,0 +1,121 @@
+"""`holdfast import` of real files: samples that lm-evaluation-harness logged, and what promptfoo wrote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cli_calls import call
+from holdfast import Run
+from holdfast.errors import HoldfastError, UsageError
+from holdfast.interop.importing.import_run import import_run
+from holdfast.interop.importing.kinds import find_reader
+
+DATA = Path(__file__).parent.parent / "data" / "foreign"
+LM_EVAL, PROMPTFOO = DATA / "lm_eval", DATA / "promptfoo"
+(RESULTS,) = LM_EVAL.glob("results_*.json")
+(CAPS,) = LM_EVAL.glob("samples_caps_*.jsonl")
+
+
+def imported(path, place):
+    return import_run(find_reader(path).read(path), place), Run(place)
+
+
+@pytest.mark.parametrize("path", [LM_EVAL, RESULTS])
+def test_every_task_of_lm_eval_has_the_means_that_it_reports(tmp_path, path):
+    """Our means are those in its own results, metric by metric and filter by filter."""
+    summary, run = imported(path, tmp_path / "run")
+    assert (summary.imported, summary.found, run.counts.valid) == (6, 6, 6)
+    theirs = json.loads(RESULTS.read_text())["results"]
+    ours = run.report().tasks
+    for task, metrics in theirs.items():
+        for name, value in metrics.items():
+            metric, _, under = name.partition(",")
+            if isinstance(value, float) and "stderr" not in name:
+                found = ours[task]["dummy"].metrics[metric if under == "none" else name]
+                assert next(iter(found.values())).value == pytest.approx(value), name
+
+
+def test_a_file_of_samples_has_prompts_targets_and_answers(tmp_path):
+    summary, run = imported(CAPS, tmp_path / "run")
+    rows = {row["sample"]: row for row in run.to_dicts()}
+    assert summary.imported == 3 and rows["0"]["input"] == "What is the capital of France?"
+    assert rows["0"]["target"] == "Paris" and rows["0"]["metadata"]["country"] == "France"
+    assert rows["0"]["answer"] == "lol" and rows["0"]["scores"] == {"exact_match,strict": 0, "exact_match,flexible": 0}
+
+
+def test_rescore_scores_the_answers_of_another_tool(tmp_path, capfdbinary):
+    """New scores stand beside those on record, and no model is asked; what other tools scored stays."""
+    imported(CAPS, tmp_path / "run")
+    told = call(capfdbinary, "rescore", tmp_path / "run", "--set", 'tasks.caps.scorers=[{"includes": {}}]')
+    assert told.code == 0, told
+    run = Run(tmp_path / "run")
+    assert run.report().tasks["caps"]["dummy"].metrics["includes"]["accuracy"].value == 0
+    assert {"exact_match,strict", "includes"} <= run.names.scorers
+    assert call(capfdbinary, "verify", "--deep", tmp_path / "run").code == 0
+    assert call(capfdbinary, "resume", tmp_path / "run").code == 3
+
+
+def test_broken_lines_are_named_and_the_others_count(tmp_path):
+    lines = CAPS.read_bytes().splitlines(keepends=True)
+    path = tmp_path / "samples_caps_2026-01-01T00-00-00.jsonl"
+    odd = [b"{", b"[]\n", b'{"doc": 1}\n', lines[0], b"\xff\n", lines[1].replace(b"0.0}", b"NaN}"), b"\n"]
+    path.write_bytes(b"".join([*lines[:2], b"{\n", *odd[1:], *lines[2:]]))
+    summary, run = imported(path, tmp_path / "run")
+    assert summary.imported == 3 and run.counts.valid == 3
+    reasons = [item.reason for item in summary.skipped]
+    assert len(reasons) == 6 and sum("same sample" in reason for reason in reasons) == 2, reasons
+
+
+def test_samples_of_several_evaluations_are_told_apart(tmp_path):
+    for time in ("2026-01-01T00-00-00", "2026-01-02T00-00-00"):
+        shutil.copy(CAPS, tmp_path / f"samples_caps_{time}.jsonl")
+    with pytest.raises(UsageError, match="2 evaluations"):
+        imported(tmp_path, tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["out.json", "out.jsonl"])
+def test_a_result_file_of_promptfoo_has_its_own_counts(tmp_path, name):
+    """Passes, failures and errors are those of its statistics; an error is not a score."""
+    summary, run = imported(PROMPTFOO / name, tmp_path / "run")
+    stats = json.loads((PROMPTFOO / "out.json").read_text())["results"]["stats"]
+    rows = run.to_dicts()
+    assert sum(row["scores"].get("pass") == 1 for row in rows) == stats["successes"]
+    assert sum(row["scores"].get("pass") == 0 for row in rows) == stats["failures"]
+    assert run.counts.failed == stats["errors"] == sum(bool(row["error"]) for row in rows)
+    assert run.report().usage.input_tokens == stats["tokenUsage"]["prompt"]
+    assert summary.recorded_cost == pytest.approx(0.004)
+    assert {row["model"] for row in rows} == {"echo-a", "file:prov"} and len({row["task"] for row in rows}) == 2
+
+
+def test_repeated_tests_of_promptfoo_are_epochs(tmp_path):
+    content = json.loads((PROMPTFOO / "out.json").read_text())
+    content["results"]["results"] += content["results"]["results"]
+    (tmp_path / "twice.json").write_text(json.dumps(content))
+    summary, run = imported(tmp_path / "twice.json", tmp_path / "run")
+    assert summary.imported == 24 and {row["epoch"] for row in run.to_dicts()} == {1, 2}
+
+
+ODD = [None, True, 7, 1e308, "x", [], {}, [None], {"id": None}, "\ud800", 10**400]
+
+
+def test_hostile_results_of_promptfoo_lose_no_others(tmp_path):
+    content = json.loads((PROMPTFOO / "out.json").read_text())
+    sound = content["results"]["results"][0]
+    odd = [{**sound, field: value} for field in sound for value in ODD] + ODD
+    content["results"]["results"] += odd
+    (tmp_path / "odd.json").write_text(json.dumps(content))
+    summary, run = imported(tmp_path / "odd.json", tmp_path / "run")
+    assert summary.found == 12 + len(odd) and run.counts.planned == summary.imported
+    assert summary.skipped_count == len(ODD) + len([value for value in ODD if not isinstance(value, dict)])
+
+
+@pytest.mark.parametrize("content", [b"{", b'{"evalId": 1, "results": 7}', b'{"evalId": 1, "results": {"results": 5}}'])
+def test_a_document_that_is_none_is_refused(tmp_path, content):
+    (tmp_path / "out.json").write_bytes(content)
+    with pytest.raises(HoldfastError):
+        imported(tmp_path / "out.json", tmp_path / "run")
+    assert not (tmp_path / "run").exists()

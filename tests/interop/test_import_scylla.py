@@ -1,0 +1,157 @@
+"""`holdfast import EXPERIMENT`: a tree of ProjectScylla as a run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from scylla_trees import JUDGES, TIERS, result, spoil, write_result, write_tree
+
+from cli_calls import call
+from holdfast import Run
+from holdfast.errors import UsageError
+from holdfast.interop.importing.import_run import import_run
+from holdfast.interop.importing.kinds import find_reader
+
+
+def import_tree(root, place):
+    return import_run(find_reader(root).read(root), place)
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A run of 590 results, and what its import said."""
+    place = tmp_path_factory.mktemp("large")
+    return import_tree(write_tree(place / "exp"), place / "run"), Run(place / "run")
+
+
+def test_experiments_27_all_590_are_a_run_to_report_on(large):
+    """590 of 590 over five tiers, whatever the checkpoint says, with tiers that expressions select."""
+    summary, run = large
+    assert (summary.imported, summary.found, summary.states) == (590, 590, {"valid": 590})
+    assert run.counts.valid == run.counts.planned == 590 and run.counts.is_complete
+    assert {tier: sum(1 for _ in run.select(f"tier={tier}")) for tier in TIERS} == TIERS
+    report = run.report().tasks["exp-1"]["agent-model"]
+    assert report.metrics.keys() == {
+        *("judge_passed", "judge_score", "judges", "criteria.functional", "criteria.code_quality"),
+        *(f"judges/{judge}" for judge in JUDGES),
+    }
+    assert report.usage.input_tokens == 590 * 1000
+
+
+def test_experiments_27_judges_criteria_costs_durations_and_every_field_are_kept(large):
+    """What the records have no place for is in the end of the trial, as it was."""
+    summary, run = large
+    trial = next(run.select("tier=T0 and subtest=00 and epoch=2"))
+    row = run.result(trial)
+    assert row.seconds == 12.5 and row.scores["judges/claude-opus-4-5"] == 0.8 and row.cost is None
+    judge = next(score for score in run.scores_of(trial.key) if score.scorer == "judges/claude-opus-4-5")
+    assert judge.explanation == "claude-opus-4-5 says so" and judge.answer == "B"
+    assert judge.metadata["criteria_scores"]["functional"]["score"] == 0.8
+    (end,) = [record for record in run.transcript(trial.key) if hasattr(record, "status")]
+    assert end.imported["cost"] == 0.0125 and end.imported["place"] == "T0/00/run_02/run_result.json"
+    assert end.imported["fields"]["agent_duration_seconds"] == 10.0 and end.imported["fields"]["exit_code"] == 0
+    assert summary.recorded_cost == pytest.approx(590 * 0.0125)
+
+
+def test_experiments_27_a_file_without_a_verdict_stays_unfinished(tmp_path, capfdbinary):
+    """Neither passed nor failed, and what is not whole is named; the rest is imported."""
+    root = write_tree(tmp_path / "exp", {"T0": 3})
+    reasons = spoil(root)
+    write_result(root, "T1", "80", 1, result(1, judge_passed=None, mystery={"x": [1]}))
+    told = call(capfdbinary, "import", root, "--run-dir", tmp_path / "run")
+    assert told.code == 1 and "imported 5 of 14 results" in told.out
+    assert [place for place in reasons if place not in told.out] == []
+    assert "kept, but not known here: mystery (1)" in told.out
+    run = Run(tmp_path / "run")
+    assert (run.counts.valid, run.counts.unfinished) == (4, 1)
+    (unfinished,) = run.select("status=unfinished")
+    assert run.result(unfinished).reason == "not scored" and "judge_passed" not in run.result(unfinished).scores
+    assert call(capfdbinary, "verify", "--deep", tmp_path / "run").code == 0
+
+
+def test_an_imported_run_is_not_resumed_and_keeps_what_it_is(tmp_path, capfdbinary):
+    root = write_tree(tmp_path / "exp", {"T0": 2})
+    import_tree(root, tmp_path / "run")
+    for words in (["resume"], ["rescore"], ["resume", "--redo", "status=valid"]):
+        told = call(capfdbinary, words[0], tmp_path / "run", *words[1:])
+        assert told.code == 3 and "imported from ProjectScylla" in told.err, told
+    forked = call(capfdbinary, "fork", tmp_path / "run", "--run-dir", tmp_path / "fork")
+    assert forked.code == 2 and "imported from ProjectScylla" in forked.err and not (tmp_path / "fork").exists()
+    itself = call(capfdbinary, "import", tmp_path / "run", "--run-dir", tmp_path / "other")
+    assert itself.code == 2 and "is a run already" in itself.err
+    again = call(capfdbinary, "import", root, "--run-dir", tmp_path / "run")
+    assert again.code == 2 and "already holds a run" in again.err
+    told = call(capfdbinary, "status", tmp_path / "run", "--json")
+    assert json.loads(told.out)["state"] == "complete"
+    assert any("recorded a cost of 0.0250 USD for 2 trials" in note for note in json.loads(told.out)["notes"])
+
+
+HOSTILE = [
+    None,
+    True,
+    -1,
+    1e308,
+    float("nan"),
+    float("inf"),
+    10**400,
+    "",
+    "\ud800",
+    "x" * 1000,
+    [],
+    [[]],
+    {},
+    {"a": {}},
+]
+
+
+def test_hostile_values_anywhere_lose_nothing(tmp_path):
+    """Each field in turn has each odd value: the trial is imported or named, and the others are as they were."""
+    root = write_tree(tmp_path / "exp", {"T0": 2})
+    deep: object = 1
+    for _ in range(400):
+        deep = [deep]
+    number = 0
+    for field in result(1):
+        for value in [*HOSTILE, deep]:
+            number += 1
+            run = 1 + number % 9999
+            write_result(root, "T5", f"{number:04}", run, {**result(run), field: value})
+    summary = import_tree(root, tmp_path / "run")
+    assert summary.found == number + 2
+    run = Run(tmp_path / "run")
+    assert run.counts.planned == summary.imported and run.counts.valid + run.counts.unfinished == summary.imported
+    print(summary.skipped_count, run.counts)
+    assert all("run" in item.reason for item in summary.skipped)
+
+
+def test_a_huge_text_is_kept_whole(tmp_path):
+    """A text that is too large for the end of a trial spoils nothing: it has a record of its own."""
+    root = write_tree(tmp_path / "exp", {"T0": 1})
+    huge, reasoning = "w " * (5 << 20), "because " * (1 << 20) + "!"
+    write_result(root, "T1", "00", 1, result(1, judge_reasoning=reasoning, workspace_path=huge))
+    import_tree(root, tmp_path / "run")
+    run = Run(tmp_path / "run")
+    (trial,) = run.select("tier=T1")
+    assert run.counts.valid == 2 and trial.state == "valid"
+    (score,) = [score for score in run.scores_of(trial.key) if score.scorer == "judge_passed"]
+    assert score.explanation == reasoning
+    (step,) = run.steps(trial.key)
+    assert step.result["fields"]["workspace_path"] == huge and step.result["fields"]["exit_code"] == 0
+
+
+def test_what_is_of_no_kind_is_refused_with_the_kinds(tmp_path, capfdbinary):
+    (tmp_path / "x.txt").write_text("hello")
+    for path in (tmp_path, tmp_path / "x.txt", tmp_path / "missing"):
+        told = call(capfdbinary, "import", path)
+        assert told.code == 2
+    assert "does not exist" in told.err
+    told = call(capfdbinary, "import", tmp_path / "x.txt")
+    assert "ProjectScylla" in told.err and "no kind that can be imported" in told.err
+
+
+def test_a_tree_without_a_usable_result_makes_no_run(tmp_path):
+    write_result(tmp_path / "exp", "T0", "00", 1, b"{")
+    with pytest.raises(UsageError, match="no result that can be imported"):
+        import_tree(tmp_path / "exp", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
