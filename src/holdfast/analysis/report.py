@@ -17,6 +17,7 @@ from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.failure_groups import Failures, read_failures
 from holdfast.analysis.ledger import SavedCalls, saved_in
 from holdfast.analysis.metrics import Metric, ScoreTotals
+from holdfast.analysis.notes.redone_trials import RedoneTrials, redone_trials
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
 from holdfast.analysis.spending import ModelSpending, group_spending, no_spending, run_spending, spending_by_model
 from holdfast.models.message import Usage
@@ -73,13 +74,15 @@ class Report(msgspec.Struct, frozen=True):
     served: dict[str, dict[str, int]]
     """Of every model that has answered under several names, how many recorded replies have which."""
     notes: list[str]
-    """Why the cost is not known, although there are prices."""
+    """What a reader of the scores and of the cost has to know, in sentences."""
     determinism: Determinism | None
     """What could not be guaranteed, where the eval is deterministic."""
     errors: Failures
     """Why trials have failed or got no reply: equal errors once, with the number of their trials."""
     timing: dict[str, Any]
     lineage: list[dict[str, Any]]
+    redone: RedoneTrials = RedoneTrials()
+    """Trials that were run again because of their results."""
     by_model: dict[str, ModelSpending] | None = None
     """Tokens and cost of every model that replied, judges under their own names; None where only models under test
     did.
@@ -126,6 +129,7 @@ class _GroupScores:
 def make_report(reader: RunReader) -> Report:
     """The report of a run in any state; trials lost to damage remain to be run, and coverage shows them."""
     fold, spending = reader.fold, run_spending(reader.fold)
+    redone = redone_trials(reader)
     return Report(
         name=fold.session.name if fold.session else "",
         complete=fold.counts.is_complete,
@@ -138,11 +142,12 @@ def make_report(reader: RunReader) -> Report:
         currency=fold.prices.currency,
         saved=saved_in(fold),
         served=replies_by_name(reader),
-        notes=[spending.warning] if spending.warning else [],
+        notes=[*redone.lines(), *filter(None, [spending.warning])],
         determinism=determinism_of(fold.session),
         errors=read_failures(reader) if fold.counts.remaining else Failures(),
         timing={"trial_seconds": round(spending.seconds, 3)},
         lineage=_lineage_entries(reader),
+        redone=redone,
         by_model=spending_by_model(fold) or None,
     )
 

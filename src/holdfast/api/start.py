@@ -38,7 +38,7 @@ from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.locate import find_run
+from holdfast.run.locate import find_run, refuse_blank
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import SCHEMES, is_url
 from holdfast.tasks.judges.panels import panels_of
@@ -136,7 +136,7 @@ def _start(request: RunRequest) -> StartedSession | CompleteRun:
 
 def check_surroundings(request: RunRequest) -> tuple[ReusableReplies | None, list[Observer]]:
     """What a session needs beside its eval: a place, the replies of other runs, observers."""
-    _refuse_unknown_scheme(request.place)
+    _refuse_bad_place(request.place)
     replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
     return replies, find_observers(request.observers)
 
@@ -206,10 +206,11 @@ def _rescoring(offer: OfferEval | None) -> OfferEval:
     return make
 
 
-def _refuse_unknown_scheme(place: str | None) -> None:
-    """Raises UsageError for what was meant as a URL, and would otherwise become the name of a directory."""
+def _refuse_bad_place(place: str | None) -> None:
+    """Raises UsageError for what was meant as a URL or a name, and would otherwise become another directory."""
     if place is None or is_url(place):
         return
+    refuse_blank(place, "the run's directory")
     if "://" in place:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise UsageError(f"{place} is not a URL of a supported object store.", hint=f"Supported: {known}.")

@@ -277,6 +277,7 @@ class Execution:
             deterministic=self._prepared.spec.deterministic is True,
             reuse=reuse,
             slots=self._selection.slots,
+            redone_by=self._selection.redone_by,
         )
         return TrialRunner(environment, self._models, history, self._fail_fast)
 

@@ -21,6 +21,7 @@ from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
+from holdfast.terminal.text import printable
 
 
 class RunScores(NamedTuple):
@@ -34,16 +35,22 @@ class RunScores(NamedTuple):
     """Of the session that has just ended."""
 
     def print_table(self) -> None:
-        """Prints the scores, and above them how many trials they are over if that is not all; nothing without any."""
+        """Prints the scores, and below them what a reader of them has to know."""
+        notes = [f"note: {printable(note)}" for note in self.report.notes]
+        if lines := [*self._table_lines(), *notes]:
+            click.echo("\n".join([*lines, ""]))
+
+    def _table_lines(self) -> list[str]:
+        """The table, and above it how many trials it is over if that is not all; nothing without scores."""
         tasks, coverage = self.report.tasks, self.report.coverage
         scored = sum(_scored_trials(group) for models in tasks.values() for group in models.values())
         if not scored:
-            return
-        if scored < coverage.planned:
-            incomplete = "INCOMPLETE: " if coverage.remaining else ""
-            click.echo(f"{incomplete}scores over {scored} of {coverage.planned} trials")
+            return []
         table = score_table(tasks, self.report.currency, output_columns())
-        click.echo("\n".join([*table, ""]))
+        if scored == coverage.planned:
+            return table
+        incomplete = "INCOMPLETE: " if coverage.remaining else ""
+        return [f"{incomplete}scores over {scored} of {coverage.planned} trials", *table]
 
 
 def _scored_trials(group: GroupReport) -> int:
@@ -72,11 +79,13 @@ def read_scores(place: str, session: int = 0) -> RunScores | None:
 def scores_object(scores: RunScores | None, bounds: Sequence[ScoreBound]) -> dict[str, Any]:
     """The keys of the scores in the JSON of a session, as in the report; null if they could not be read."""
     if scores is None:
-        return {"tasks": None, "cost": None, "currency": None, "calls": None, "fail_under": None}
+        keys = ("tasks", "cost", "currency", "calls", "notes", "redone", "fail_under")
+        return dict.fromkeys(keys)
     report, ledger = scores.report, scores.ledger
     repeated, refused = ledger.repeated, ledger.refused_model
     calls = {"repeated": repeated, "refused_model": refused, "unused": ledger.unused, "saved": {"calls": ledger.saved}}
-    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "calls": calls}
+    found: dict[str, Any] = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "calls": calls}
+    found |= {"notes": report.notes, "redone": report.redone}
     return {**found, "fail_under": compare_bounds(bounds, scores.plan, report.tasks)}
 
 

@@ -36,7 +36,7 @@ class RunCommands(NamedTuple):
     rerun: str
     """Starts the eval once more, after its code was changed, and pays for nothing that the run has answered."""
     rescore: str
-    """Keeps the answers, and scores them with changed code."""
+    """Scores the recorded answers with changed code."""
     corrected: str
     """Where the name of a model was wrong: a new run with the right one, which keeps what is finished."""
     is_python: bool = False
@@ -52,18 +52,17 @@ def run_commands(first: SessionRecord | None, place: str) -> RunCommands:
         f"holdfast resume {run}",
         f"holdfast resume {run} --redo 'status=failed'",
         rerun_command(first, place) or f"holdfast fork {run}",
-        f"holdfast fork {run} --run-dir NEW, then: holdfast resume NEW  (keeps the answers)",
+        f"holdfast rescore {run}  (no model under test is called)",
         f"holdfast fork {run} --config EVAL  (the new run keeps what is finished)",
     )
 
 
 def _python_lines(place: str) -> RunCommands:
-    forked = f"fork({place!r}, run='NEW', tasks=tasks); {evaluate_line('NEW', 'run')}"
     return RunCommands(
         evaluate_line(place, "run"),
         evaluate_line(place, "run", redo="status=failed"),
         evaluate_line(place, "reuse"),
-        f"{forked}; keeps the answers",
+        f"rescore({place!r}, tasks=tasks)  # in Python, with the tasks as they are now",
         f"{evaluate_line(place, 'reuse')}; pays for nothing that is finished",
         is_python=True,
     )

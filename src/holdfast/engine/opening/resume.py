@@ -29,7 +29,7 @@ from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.inputs import SourceFile, copy_inputs
-from holdfast.run.core.records import Input, SessionRecord
+from holdfast.run.core.records import REDO_NOTE, Input, NoteRecord, SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
@@ -161,6 +161,8 @@ class _Resumption:
         related = new_family_note(session.reader, family_warning(self._prepared.tasks, self._prepared.spec.models))
         if related is not None:
             session.sink.put(related)
+        if redone_by := self._selection.redone_by:
+            session.sink.put(NoteRecord(kind=REDO_NOTE, text=f"--redo {self._request.redo}", data={"by": redone_by}))
         return StartedSession(
             session,
             self._prepared,

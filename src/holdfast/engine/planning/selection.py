@@ -14,13 +14,15 @@ from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.errors import UsageError
-from holdfast.run.core.records import Coordinates, PlanEntry
+from holdfast.run.core.records import BY_RESULTS, BY_SCORES, Coordinates, PlanEntry
 from holdfast.run.fold.candidate import TrialCandidate, names_of
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
 from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Names, Where, parse_where
 from holdfast.tasks.judges.panels import shown_names
+
+_OF_RESULTS = frozenset({"status", "reason", "cost", "tokens", "seconds"})
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class TrialSelection(NamedTuple):
     """How many of those have failed or belong to a stopped task, and are not run."""
     failed_again: int = 0
     """How many of the trials that are attempted once more have failed."""
+    redone_by: str = ""
+    """What finished trials that are attempted once more were selected by, if that is something of their results."""
     redone_tasks: frozenset[str] = frozenset()
     """The tasks of which a trial is attempted once more: none of them is stopped any longer."""
     slots: Mapping[str, KeySet] | None = None
@@ -174,8 +178,20 @@ class _Selecting:
             self._blocked,
             failed=len(self._stuck) + len(self._of_stopped) - len(freed),
             failed_again=self._failed_again,
+            redone_by=_result_named(self._redo) if self._redo is not None and self._again else "",
             redone_tasks=frozenset(self._redone_tasks),
         )
+
+
+def _result_named(redo: Where) -> str:
+    """What of a trial's result an expression asks for; empty where it selects by something else.
+
+    A lost transcript is nothing that the trial's result decides.
+    """
+    if "scores" in redo.fields:
+        return BY_SCORES
+    harmless = {"status", "reason"} if "transcript" in redo.fields else set()
+    return BY_RESULTS if redo.fields & (_OF_RESULTS - harmless) else ""
 
 
 def candidate_of(reader: RunReader, fold: RunFold, planned: PlannedTrial, trial: FoldedTrial | None) -> TrialCandidate:

@@ -371,6 +371,8 @@ class AnswerRecord(Record, frozen=True):
     value: Any = None
     unscored: str = ""
     """Why there is nothing to judge, if there is nothing."""
+    redone_by: str = ""
+    """What the trial was selected by, where `--redo` has run a finished trial again because of its result."""
     about: Coordinates | None = None
     """As of a call."""
 
@@ -487,6 +489,12 @@ class NoteRecord(Record, frozen=True):
     text: str
     trial: str = ""
     data: Any = None
+
+
+REDO_NOTE = "redo"
+"""The kind of a note that finished trials are run again because of their results."""
+BY_SCORES, BY_RESULTS = "scores", "results"
+"""What such trials were selected by: their scores, or something else of their results, such as their cost."""
 
 
 SERVED_NOTE = "served"

@@ -476,6 +476,11 @@ class RunFold:
             known = known._replace(reason=RUNNING)
         return FoldedTrial(unpack_key(key), known, row, places)
 
+    def answered_again(self) -> Iterator[FoldedTrial]:
+        """The trials of which not the first attempt gave the answer that they have."""
+        for row in self._rows(" WHERE answer > 1"):
+            yield self._trial(*row)
+
     def trials_in_order(self, *states: State) -> Iterator[FoldedTrial]:
         """Every trial that is recorded, or those in some states, in the order in which they were written."""
         # Sorted by their keys alone: whoever wants a few does not wait for all rows to be sorted.
