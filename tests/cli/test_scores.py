@@ -78,7 +78,7 @@ def test_an_interrupted_run_says_over_how_many_trials_its_scores_are(holdfast, s
     assert ended.out.startswith("INCOMPLETE: scores over 4 of 8 trials\n")
     assert table_of(ended.out)[1].split()[-1] == "4", "four are left"
     assert "Stopped (interrupted): 4 of 8 trials finished, 4 remaining: 4 not started.\n" in ended.out
-    assert holdfast("report", "r", "--fail-under", "0", code=1).err.endswith("incomplete, so it does not pass.\n")
+    assert holdfast("report", "r", "--fail-under", "0.1", code=1).err.endswith("incomplete, so it does not pass.\n")
     resumed = holdfast("resume", "r", code=0).out
     holdfast("run", eval_file, "--run-dir", "whole", code=0)
     assert "INCOMPLETE" not in resumed

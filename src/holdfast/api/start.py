@@ -41,7 +41,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run, refuse_blank
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import SCHEMES, is_url
-from holdfast.tasks.judges.panels import panels_of
+from holdfast.tasks.judges.panels import binary_scorers, panels_of
 from holdfast.tasks.task import Task
 
 OfferEval = Callable[[EvalSpec], Offer]
@@ -294,7 +294,14 @@ def _resume(
 def _planned_scores(plan: ResumePlan) -> list[PlanEntry]:
     """Who will score which task and model; how many trials there are is worked out under the lease."""
     return [
-        PlanEntry(name, model, 0, [scorer.name for scorer in task.scorers], panels=panels_of(task.scorers))
+        PlanEntry(
+            name,
+            model,
+            0,
+            [scorer.name for scorer in task.scorers],
+            binary_scorers(task.scorers),
+            panels_of(task.scorers),
+        )
         for name, task in plan.tasks.items()
         for model in plan.decision.spec.tasks[name].models or plan.decision.spec.models
     ]

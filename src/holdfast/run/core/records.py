@@ -215,6 +215,12 @@ class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.type.rpartition(":")[2]
 
 
+GIVEN_UP = Failure("cancelled", "given up")
+"""Why a call has no reply that was in flight when a limit or the task's own code ended it: it may have been billed."""
+GIVEN_UP_WAITING = Failure("cancelled", "given up before its next try")
+"""The same of one that had nothing in flight."""
+
+
 def _tag_of(name: str) -> str:
     """The `type` of a record in the journal: its class name without the ending."""
     return name.removesuffix("Record").lower()

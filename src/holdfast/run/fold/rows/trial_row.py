@@ -37,9 +37,9 @@ NOT_SCORED = "not scored"
 TASK_ERROR, POLICY = "task error", "content policy"
 SCORE = "score"
 """It has failed in slots; which of them count is a matter of the plan."""
-UNUSED, SAVED, REFUSED_MODEL = "unused", "saved", "refused_model"
+UNUSED, SAVED, REFUSED_MODEL, GIVEN_UP_CALLS = "unused", "saved", "refused_model", "given_up"
 """What the ledger counts beside calls that repeat others: recorded replies that nobody asked for again, replies of
-other runs, and calls that another model answered, whose replies were kept out.
+other runs, calls that another model answered, whose replies were kept out, and calls that were given up in flight.
 """
 _CLOSED = "closed"
 """The kind of error of a trial whose model is disabled."""
