@@ -99,6 +99,9 @@ def _print_slots(selection: TrialSelection) -> None:
         return
     parts = ", ".join(f"{base_name(name)} {len(keys)}" for name, keys in slots.items())
     say(f"Scoring {quantity(answers, 'answer')} ({parts}); the model under test is not called.")
+    if selection.left_out:
+        answers_left = quantity(selection.left_out, "answer")
+        say(f"Not scored: {answers_left} of models or tasks that the eval leaves out; `holdfast resume` scores them.")
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:

@@ -115,7 +115,8 @@ class _Resumption:
         prepared = self._prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
         code = next_code(reader, plan, prepared)
         name_slots(prepared, reader.sessions, with_trees(code, reader.sessions), plan.weights, plan.decision)
-        self._selection = select_trials(self._request, reader, prepared, plan_entries(prepared))
+        request = replace(self._request, offered=self._offer.spec if self._offer is not None else None)
+        self._selection = select_trials(request, reader, prepared, plan_entries(prepared))
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()

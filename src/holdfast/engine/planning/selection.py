@@ -20,6 +20,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
 from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Names, Where, parse_where
+from holdfast.spec import EvalSpec
 from holdfast.tasks.judges.panels import shown_names
 
 _OF_RESULTS = frozenset({"status", "reason", "cost", "tokens", "seconds"})
@@ -35,6 +36,8 @@ class SelectionRequest:
     """The prefix of the names of the two where they are given."""
     rescoring: bool = False
     """Whether only answers that are on record are scored, and nothing else is run."""
+    offered: EvalSpec | None = None
+    """The eval that a rescoring was given: answers of models and tasks that it leaves out are not scored."""
 
     def __bool__(self) -> bool:
         return self.where is not None or self.redo is not None or self.rescoring
@@ -63,6 +66,8 @@ class TrialSelection(NamedTuple):
     """The tasks of which a trial is attempted once more: none of them is stopped any longer."""
     slots: Mapping[str, KeySet] | None = None
     """Of a rescoring, by the name of a slot, the trials in which it is filled."""
+    left_out: int = 0
+    """Of a rescoring, how many answers lack scores of which the eval has left out the model or the task."""
 
     def takes(self, planned: PlannedTrial) -> bool:
         """Whether a trial that is not finished is run in this session."""

@@ -19,6 +19,7 @@ from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.fold.candidate import TrialCandidate
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.where.expression import Where, parse_where
+from holdfast.spec import EvalSpec
 
 
 def select_slots(
@@ -37,21 +38,38 @@ def select_slots(
     found: defaultdict[str, list[str]] = defaultdict(list)
     answered = KeySet([*fold.keys_with_end(), *fold.answered_without_end()])
     trials: list[str] = []
-    matched = 0
+    matched = left_out = 0
     for planned in all_trials(prepared):
         if bytes.fromhex(planned.key) not in answered or (trial := fold.find(planned.key)) is None:
             continue
         slots = list(_matching(where, candidate_of(reader, fold, planned, trial), planned))
         matched += bool(slots)
         missing = [slot for slot in slots if slot not in trial.standing.scorers] if trial.standing.lacks_scores else []
+        if missing and not _is_offered(planned, request.offered):
+            left_out += 1
+            continue
         trials += [planned.key] if missing else []
         for slot in missing:
             found[slot].append(planned.key)
     if where is not None and not matched:
         raise _no_match(request, reader)
     return TrialSelection(
-        KeySet(trials), KeySet([]), 0, matched, 0, slots={slot: KeySet(keys) for slot, keys in found.items()}
+        KeySet(trials),
+        KeySet([]),
+        0,
+        matched,
+        0,
+        slots={slot: KeySet(keys) for slot, keys in found.items()},
+        left_out=left_out,
     )
+
+
+def _is_offered(planned: PlannedTrial, offered: EvalSpec | None) -> bool:
+    """Whether the eval that was given still asks for a trial; what it leaves out is kept, and not paid for again."""
+    if offered is None:
+        return True
+    task = offered.tasks.get(planned.task.name)
+    return task is not None and planned.model in (task.models or offered.models)
 
 
 def _matching(where: Where | None, candidate: TrialCandidate, planned: PlannedTrial) -> Iterator[str]:
