@@ -128,3 +128,50 @@ def test_what_is_in_flight_in_a_running_session_is_left_open():
     ]
     _, ended, running = session_lines(sessions, 120)
     assert (ended.split()[-1], running.split()[-1]) == ("0", "0") and len(running.rstrip()) < len(ended.rstrip())
+
+
+def test_a_refused_request_is_not_called_a_missing_reply(place, tmp_path):
+    """The server has answered at once, and would refuse it again."""
+    eval_file = scripted(tmp_path, errors=[{"contains": "q", "rejected": {}}], default="x")
+    ended = place("run", eval_file, "--run-dir", "r", code=1)
+    assert "2 were refused" in ended.out
+    assert as_json(place, "status", "r")["remaining_by_reason"] == {"refused": 2}
+    reported = place("report", "r", code=0).out
+    assert "2 remaining: 2 refused" in reported and "no reply" not in reported
+
+
+def test_empty_answers_are_counted(place, tmp_path):
+    """With a small max_tokens they are the most usual mishap, and look like a model that knows nothing."""
+    ended = place("run", scripted(tmp_path, 3, replies={"q0": "q0"}, default=""), "--run-dir", "r", code=0)
+    assert "note: 2 of 3 answers are empty\n" in ended.out and "m: A reply is empty (finish: stop)." in ended.err
+    assert as_json(place, "report", "r")["notes"] == ["2 of 3 answers are empty"]
+    assert "note: 2 of 3 answers are empty\n" in place("report", "r", code=0).out
+
+
+def test_replies_that_were_cut_off_are_named(place, tmp_path):
+    ended = place("run", scripted(tmp_path, default={"text": "Par", "finish": "length"}), "--run-dir", "r", code=0)
+    note = "some replies of m were cut off at max_tokens (finish reason: length)"
+    assert f"note: {note}\n" in ended.out and ended.err.count("A reply was cut off") == 1
+    assert as_json(place, "report", "r")["notes"] == [note]
+
+
+def test_a_judge_without_verdicts_is_named_below_the_table(place, tmp_path):
+    """The table has a dash; why is said beside it, as `report` says it."""
+    eval_file = scripted(tmp_path, task={"scorers": [{"model_graded": {"model": "j"}}], "models": ["m"]}, default="x")
+    data = json.loads(eval_file.read_text())
+    data["models"]["j"] = {"provider": "scripted", "model": "j", "args": {"default": "no verdict here"}}
+    ended = place("run", write_eval(tmp_path, data), "--run-dir", "r", code=0)
+    unscored = "2 unscored (2 no valid verdict)"
+    assert f"t \N{MIDDLE DOT} m: model_graded: {unscored}\n" in ended.out
+    assert unscored in place("report", "r", code=0).out
+
+
+def test_the_right_choice_and_the_letter_that_was_read_are_shown(place, tmp_path):
+    """`Answer: C` and `Paris` cannot be compared by eye."""
+    task = {"choices": ["Lyon", "Paris", "Nice"], "target": "Paris", "prompt": "{q}?", "scorers": ["choice"]}
+    place("run", scripted(tmp_path, 1, task=task, default="Answer: C"), "--run-dir", "r", code=0)
+    (row,) = as_json(place, "show", "r")["trials"]
+    assert row["target"] == "Paris" and "choice" not in row
+    assert "B) Paris" in place("show", "r", code=0).out
+    shown = place("show", "r", row["trial"], code=0).out
+    assert "choice = 0 (C)\n" in shown and "── target\nB) Paris\n" in shown

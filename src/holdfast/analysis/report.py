@@ -17,6 +17,7 @@ from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.failure_groups import Failures, read_failures
 from holdfast.analysis.ledger import SavedCalls, given_up_text, saved_in
 from holdfast.analysis.metrics import Metric, ScoreTotals
+from holdfast.analysis.notes.odd_answers import odd_answer_notes
 from holdfast.analysis.notes.redone_trials import RedoneTrials, redone_trials
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
 from holdfast.analysis.spending import (
@@ -160,7 +161,7 @@ def make_report(reader: RunReader) -> Report:
         currency=fold.prices.currency,
         saved=saved_in(fold),
         served=replies_by_name(reader),
-        notes=[*redone.lines(), *_spending_notes(spending)],
+        notes=[*redone.lines(), *odd_answer_notes(reader), *_spending_notes(spending)],
         determinism=determinism_of(fold.session),
         errors=read_failures(reader) if fold.counts.remaining else Failures(),
         timing={"trial_seconds": round(spending.seconds, 3)},

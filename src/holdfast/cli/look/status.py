@@ -25,7 +25,7 @@ from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.core.start_time import start_time
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY
+from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, REFUSED
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run, known_runs
 from holdfast.terminal.text import printable, quantity, time_text
@@ -205,7 +205,7 @@ def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
         command = continuing_command(status.format, status.run)
         return [f"written in an older format; continue in a new run with: {command}"]
     failures = None
-    if not {MODEL_DISABLED, NO_REPLY}.isdisjoint(status.counts.remaining_by_reason):
+    if not {MODEL_DISABLED, NO_REPLY, REFUSED}.isdisjoint(status.counts.remaining_by_reason):
         # Slow to load, and only where a model did not reply does the error decide.
         from holdfast.analysis.failure_groups import read_failures  # noqa: PLC0415
 

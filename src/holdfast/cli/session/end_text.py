@@ -10,7 +10,7 @@ from holdfast.cli.ui.next_command import NextSteps, stop_lines
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, INCOMPLETE, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.run.core.display_text import nearby, shell_word
-from holdfast.run.fold.rows.trial_row import NO_REPLY, TASK_ERROR
+from holdfast.run.fold.rows.trial_row import NO_REPLY, REFUSED, TASK_ERROR
 from holdfast.terminal.text import printable
 
 
@@ -76,7 +76,8 @@ class EndText:
     @property
     def _got_no_reply(self) -> bool:
         """Whether trials remain for this reason only."""
-        return bool(self._ended.exit_code) and set(self._counts.remaining_by_reason) == {NO_REPLY}
+        reasons = self._counts.remaining_by_reason.keys()
+        return bool(self._ended.exit_code and reasons) and reasons <= {NO_REPLY, REFUSED}
 
     def _no_reply_text(self) -> str:
         """The error as it is, with what to check, then what happens; a refusal would be repeated on resume."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -12,6 +12,7 @@ from holdfast.analysis.fail_under import ScoreBound, compare_bounds
 from holdfast.analysis.ledger import Ledger, session_ledger
 from holdfast.analysis.report import GroupReport, Report, make_report
 from holdfast.analysis.score_table import score_table
+from holdfast.analysis.text_table import plain_name
 from holdfast.cli.ui.fail_under_option import bound_failures
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
@@ -37,8 +38,18 @@ class RunScores(NamedTuple):
     def print_table(self) -> None:
         """Prints the scores, and below them what a reader of them has to know."""
         notes = [f"note: {printable(note)}" for note in self.report.notes]
-        if lines := [*self._table_lines(), *notes]:
+        if lines := [*self._table_lines(), *self._unscored_lines(), *notes]:
             click.echo("\n".join([*lines, ""]))
+
+    def _unscored_lines(self) -> Iterator[str]:
+        """Which answers judges have left without a score, and why: the table has only a dash for them."""
+        for task, models in self.report.tasks.items():
+            for model, group in models.items():
+                for name, panel in (group.panels or {}).items():
+                    from holdfast.analysis.agreement.panel_text import unscored_lines  # noqa: PLC0415 - few have judges
+
+                    where = f"{plain_name(task)} · {plain_name(model)}"
+                    yield from (f"{where}: {line}" for line in unscored_lines(name, panel))
 
     def _table_lines(self) -> list[str]:
         """The table, and above it how many trials it is over if that is not all; nothing without scores."""

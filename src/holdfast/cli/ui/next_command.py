@@ -15,7 +15,7 @@ from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.drift.rerun_command import evaluate_line, rerun_command
-from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, TASK_ERROR
+from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, REFUSED, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.terminal.text import printable, quantity
@@ -107,7 +107,7 @@ class NextSteps:
     def _has_only_errors(self) -> bool:
         """Whether every trial that a resume would run has an error, or waits for a model that is disabled."""
         reasons = set(self._counts.remaining_by_reason)
-        return reasons <= {NO_REPLY, MODEL_DISABLED} or (reasons == {MODEL_DISABLED, NOT_STARTED})
+        return reasons <= {NO_REPLY, REFUSED, MODEL_DISABLED} or (reasons == {MODEL_DISABLED, NOT_STARTED})
 
     def _setting_line(self, setting: str) -> str:
         if self._commands.is_python:

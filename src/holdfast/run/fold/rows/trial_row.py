@@ -32,6 +32,8 @@ _CODES = {status: code for code, status in enumerate(STATUSES)}
 _WORDS = tuple(status.value for status in STATUSES)
 _UNFINISHED = Status.UNFINISHED.value
 INTERRUPTED, NO_REPLY, MODEL_DISABLED = "interrupted", "no reply", "model disabled"
+REFUSED = "refused"
+"""The model's server refused the request, as it will again."""
 NOT_SCORED = "not scored"
 """It has its answer, but a score is missing."""
 TASK_ERROR, POLICY = "task error", "content policy"
@@ -41,8 +43,8 @@ UNUSED, SAVED, REFUSED_MODEL, GIVEN_UP_CALLS = "unused", "saved", "refused_model
 """What the ledger counts beside calls that repeat others: recorded replies that nobody asked for again, replies of
 other runs, calls that another model answered, whose replies were kept out, and calls that were given up in flight.
 """
-_CLOSED = "closed"
-"""The kind of error of a trial whose model is disabled."""
+_BY_ERROR = {"closed": MODEL_DISABLED, "rejected": REFUSED}
+"""By the kind of its error, why a trial remains whose model gave no reply."""
 MOST_CALLS = 1 << 40
 _LAST_MOMENT = (1 << 63) - 1
 
@@ -289,6 +291,6 @@ def _reason(entry: TrialEntry | TrialRecord) -> str:
         # A rescoring was to fill some of its slots only.
         return NOT_SCORED
     if entry.status is Status.UNFINISHED:
-        reason = MODEL_DISABLED if entry.error is not None and entry.error.kind == _CLOSED else NO_REPLY
+        reason = _BY_ERROR.get(entry.error.kind, NO_REPLY) if entry.error is not None else NO_REPLY
         return f"{reason} ({entry.stage})" if entry.stage.startswith(SCORE) else reason
     return ""
