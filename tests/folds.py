@@ -177,9 +177,10 @@ def _trial(found: list[tuple[RecordId, OF_TRIALS]], plan: list[PlanEntry]) -> tu
             return *(_by_slots(found, plan, end, scores) or ("unfinished", "not scored")), 0, scores, decisive
         last = max((one.session, one.seq) for one, _ in found)
         if end.status is Status.UNFINISHED and last <= (ident.session, ident.seq):
-            closed = end.error is not None and end.error.kind == "closed"
+            kind = end.error.kind if end.error is not None else ""
+            why = {"closed": "model disabled", "rejected": "refused"}.get(kind, "no reply")
             slot = f" ({end.stage})" if end.stage.startswith("score") else ""
-            return "unfinished", ("model disabled" if closed else "no reply") + slot, 0, scores, decisive
+            return "unfinished", why + slot, 0, scores, decisive
     reason = "not scored" if _has_answer(found, attempt) else "interrupted"
     ended = max(ends, key=lambda item: (item[1].attempt, item[0]), default=(None, None))[1]
     if _has_answer(found, attempt):

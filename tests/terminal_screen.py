@@ -159,6 +159,10 @@ class TerminalProgram:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGWINCH)
 
+    def close(self) -> None:
+        """Closes the terminal: whatever is written from now on fails."""
+        os.close(self._terminal)
+
     def wait(self) -> int:
         """Reads to the end; the exit code."""
         while self.read(PATIENCE_SECONDS):

@@ -77,3 +77,27 @@ def test_known_names_are_accepted():
     check_bounds(parse_bounds(["0.5", "exact=1", "capitals.small.judge=-3"]), PLAN)
     with pytest.raises(UsageError, match="has no scorer"):
         check_bounds(parse_bounds(["0.5"]), [PlanEntry("t", "m", 1)])
+
+
+BINARY = [PlanEntry("capitals", "small", 4, ["exact", "judge"], ["exact"])]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("exact=80", "capitals.exact is an accuracy, between 0 and 1: no score can reach it. Did you mean 0.8?"),
+        ("80", "Did you mean 0.8?"),
+        ("capitals.small.exact=1.5", "Did you mean 0.015?"),
+        ("exact=800", "no score can reach it."),
+        ("exact=0", "no score is below it, so it can never fail."),
+        ("-1", "no score is below it, so it can never fail."),
+    ],
+)
+def test_a_bound_that_decides_before_anything_is_measured_is_refused(text, told):
+    with pytest.raises(UsageError) as caught:
+        check_bounds(parse_bounds([text]), BINARY)
+    assert told in str(caught.value)
+
+
+def test_bounds_on_other_scores_may_be_any_number():
+    check_bounds(parse_bounds(["judge=80", "judge=-1", "exact=1", "exact=0.5"]), BINARY)

@@ -38,14 +38,31 @@ def test_wilson_is_for_samples_that_are_0_or_1_after_the_reduction():
     agreeing = [(sample, float(sample % 2)) for sample in range(6) for _ in range(3)]
     assert metric_of(agreeing)[1].interval == wilson_interval(0.5, 6)
     name, metric = metric_of([*agreeing[:-1], (5, 0.0)])
-    assert name == "accuracy" and metric.interval == t_interval(metric.value, metric.stderr, 6)
+    low, high = t_interval(metric.value, metric.stderr, 6)
+    # A share lies between 0 and 1, whatever t says.
+    assert low < 0 and name == "accuracy" and metric.interval == (0.0, high)
 
 
-def test_all_alike_has_a_width_only_by_wilson():
-    """Ten right answers do not prove that all are right; ten equal scores of another kind have no spread to go by."""
+def test_all_alike_has_an_interval_only_by_wilson():
+    """Ten right answers do not prove that all are right; ten equal scores of another kind have no spread to go by, so
+    no interval is claimed.
+    """
     right = metric_of([(sample, 1.0) for sample in range(10)])[1]
     assert (right.value, right.stderr, right.interval) == (1.0, 0.0, wilson_interval(1.0, 10))
-    assert metric_of([(sample, 0.5) for sample in range(10)])[1].interval == (0.5, 0.5)
+    half = metric_of([(sample, 0.5) for sample in range(10)])[1]
+    assert (half.stderr, half.interval) == (0.0, None)
+    # Right once in two epochs, each of them.
+    assert metric_of([(sample, float(epoch)) for sample in range(2) for epoch in (0, 1)])[1].interval is None
+
+
+def test_only_the_interval_of_a_share_is_cut():
+    """A scorer that may give any number keeps what t says."""
+    totals = ScoreTotals()
+    for sample in range(3):
+        totals.add("s", [0.0, 0.5, 1.0][sample], sample, is_repeated=False)
+    (cut,), (whole,) = totals.metrics({"s"})["s"].values(), totals.metrics(set())["s"].values()
+    assert cut.interval == (0.0, 1.0) and cut.stderr == whole.stderr
+    assert whole.interval == t_interval(whole.value, whole.stderr, 3) and whole.interval[0] < 0
 
 
 @pytest.mark.parametrize("trials", [1, 7])

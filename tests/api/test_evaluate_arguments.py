@@ -57,6 +57,8 @@ def test_a_coroutine_takes_the_same_arguments(tmp_path):
 
 
 BAD = {
+    "an empty run": ({"run": ""}, "The name of the run's directory is empty: ''. A shell variable may not be set."),
+    "a blank run": ({"run": " "}, "The name of the run's directory is empty: ' '. A shell variable may not be set."),
     "epochs 0": ({"epochs": 0}, "epochs is 0. Give a whole number of 1 or more."),
     "epochs text": ({"epochs": "3"}, "epochs is '3'. Give a whole number"),
     "epochs true": ({"epochs": True}, "epochs is True"),

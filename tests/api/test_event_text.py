@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from holdfast.api.event_text import EventText
-from holdfast.engine.events import AttemptEnded, CallRetried, SessionEnded
+from holdfast.engine.events import AttemptEnded, CallRetried, SessionEnded, TaskStopped
 from holdfast.run.core.records import Failure, Status, TrialRecord
 from holdfast.run.fold.states import StateCounts
 
@@ -59,3 +59,13 @@ def test_verbose_lists_everything():
     assert len(found) == 12 and found[9] == "t/m/s9#1: attempt 1 failed, retrying: ValueError: no"
     assert found[10:] == [f"m: try {tries} failed, retrying in 0.5s: busy" for tries in (1, 2)]
     assert len(texts(EventText(lambda: 0.0), events)) == 2
+
+
+def test_a_stop_after_many_trials_says_why_they_are_so_many():
+    """The first ten and ten others are looked at; whatever was running by then has failed, too, and was paid for."""
+    stopped = [TaskStopped("t", "ValueError: no", failed, 1700) for failed in (20, 266)]
+    first, end = "t: stopped, because its first", "; its other 1700 trials will not run"
+    assert texts(EventText(), stopped) == [
+        f"{first} 20 trials failed in the same way{end}",
+        f"{first} 266 trials failed in the same way, counting those that were already running{end}",
+    ]

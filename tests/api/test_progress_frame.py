@@ -136,3 +136,12 @@ def test_the_plain_line_has_the_running_scores():
 def test_large_counts_are_short(count, text):
     """Three figures are enough to see how it goes."""
     assert count_text(count) == text
+
+
+def test_trials_without_a_reply_are_not_called_failed():
+    """Those of a disabled model are unfinished, as the line below the table and the table at the end have it."""
+    progress = made_progress([("t", "m")])
+    end = {"trial": "x", "attempt": 1, "status": Status.UNFINISHED, "task": "t", "model": "m"}
+    progress.groups["t", "m"].count_end(TrialRecord(**end))
+    header, row = [line.split() for line in plain(frame(progress, 200))][1:3]
+    assert "failed" not in header and row[header.index("unfinished") - len(header)] == "1"

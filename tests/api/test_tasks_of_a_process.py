@@ -16,7 +16,7 @@ from holdfast import Run, Sample, Task, UsageError, evaluate, exact
 ECHO = ["scripted/echo"]
 PROGRAM = """
 import os, sys
-from holdfast import Sample, Task, evaluate, exact, fork, generate, scorer
+from holdfast import Sample, Task, evaluate, exact, generate, rescore, scorer
 
 async def solve(trial):
     if trial.sample.input == "b" and not os.path.exists("well"):
@@ -27,6 +27,9 @@ async def solve(trial):
 def strict(answer, sample):
     if answer.text == "b" and not os.path.exists("well"):
         raise ValueError("b")
+    return answer.text == sample.target
+
+def fixed(answer, sample):
     return answer.text == sample.target
 
 def geo(solver=solve, score=exact()):
@@ -50,7 +53,7 @@ def run_line(directory, line, tasks="geo()"):
 
 def python_lines(text):
     """What `status` prints to be run in Python, by what it is for."""
-    found = dict(re.findall(r"^ *(.+?): ((?:evaluate|fork)\(.*)$", text, re.MULTILINE))
+    found = dict(re.findall(r"^ *(.+?): ((?:evaluate|rescore)\(.*)$", text, re.MULTILINE))
     for line in found.values():
         ast.parse(line)
     return found
@@ -80,12 +83,11 @@ def test_a_resume_on_the_command_line_names_the_same_way_out(tmp_path, holdfast)
 
 
 def test_a_failed_scorer_has_a_way_out_in_python_too(tmp_path, holdfast):
-    """The answers are kept in a new run, which is scored again."""
+    """The recorded answers are scored by the fixed scorer."""
     run_line(tmp_path, START, "geo(generate(), strict)")
     lines = python_lines(holdfast("status", "r", code=0).out)
-    (tmp_path / "well").touch()
-    run_line(tmp_path, lines["After fixing the scorer"], "geo(generate(), strict)")
-    assert Run.open(tmp_path / "NEW").is_complete
+    run_line(tmp_path, lines["After fixing the scorer"], "geo(generate(), scorer(name='strict')(fixed))")
+    assert Run.open(tmp_path / "r").is_complete
 
 
 def test_a_refused_resume_says_what_is_missing(tmp_path, holdfast):

@@ -151,7 +151,7 @@ def test_a_failed_slot_is_told_and_only_a_redo_asks_it_again(holdfast, server, t
     assert "failed (score: broken)" in holdfast("report", "r").out
     said = holdfast("status", "r").out
     assert "Retry with unchanged code: holdfast resume r --redo 'status=failed'" in said and "Resume with:" not in said
-    assert "After fixing the scorer: holdfast fork r --run-dir NEW, then: holdfast resume NEW" in said
+    assert "After fixing the scorer: holdfast rescore r  (no model under test is called)" in said
     status = holdfast.json("status", "r")
     assert (status["failed"], status["remaining_by_reason"]) == (1, {"score: broken": 1})
     row = holdfast.json("show", "r", "--where", 'reason="score: broken"', code=0)["trials"][0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,8 +14,9 @@ import pytest
 from evals import http_eval, python_eval
 from holdfast.engine.trials.step_threads import MOST_THREADS
 from program import until
+from terminal_screen import TerminalProgram
 
-STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+STOPS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
 def resumed_cleanly(holdfast, run, planned):
@@ -25,7 +28,7 @@ def resumed_cleanly(holdfast, run, planned):
     return ends
 
 
-@pytest.mark.parametrize(("number", "code"), STOPS, ids=["resume_37", "resume_39"])
+@pytest.mark.parametrize(("number", "code"), STOPS, ids=["resume_37", "resume_39", "a hangup"])
 def test_first_signal_lets_calls_in_flight_finish_and_starts_none(holdfast, server, tmp_path, number, code):
     """After one signal the calls in flight are kept, no new one starts, and the way on is printed."""
     eval_file = http_eval(tmp_path, server.base_url, 12, concurrency_limit=4)
@@ -44,6 +47,40 @@ def test_first_signal_lets_calls_in_flight_finish_and_starts_none(holdfast, serv
     assert holdfast.json("status", "r")["sessions"][0]["exit_code"] == code
     resumed_cleanly(holdfast, "r", 12)
     assert set(server.worked_on().values()) == {1}
+
+
+def test_a_terminal_that_is_gone_is_an_interrupt_and_no_kill(holdfast, server, tmp_path):
+    """Calls in flight are kept: the shell and the kernel both send the signal, and nothing can be printed any more."""
+    server.behave(hold=True)
+    started = TerminalProgram(tmp_path, "run", http_eval(tmp_path, server.base_url, 6, concurrency_limit=2))
+    server.wait_for(in_flight=2)
+    started.process.send_signal(signal.SIGHUP)
+    started.until(lambda lines: any("waiting for 2 in-flight calls; send SIGTERM to stop" in line for line in lines))
+    started.process.send_signal(signal.SIGHUP)
+    started.close()
+    server.behave()
+    assert started.process.wait(30) == 129
+    status = holdfast.json("status", "@latest", code=0)
+    assert [one["ended_as"] for one in status["sessions"]] == ["interrupted"]
+    assert (status["finished"], status["calls"]["in_flight_at_kill"]) == (2, 0)
+
+
+def test_under_nohup_a_hangup_changes_nothing(holdfast, server, tmp_path):
+    """It was ignored when the program started."""
+    eval_file = http_eval(tmp_path, server.base_url, 3, concurrency_limit=1)
+    server.behave(hold=True)
+    command = [sys.executable, "-m", "holdfast", "run", str(eval_file), "--run-dir", "r"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        started = subprocess.Popen(command, cwd=tmp_path, restore_signals=False, **quiet)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    server.wait_for(in_flight=1)
+    started.send_signal(signal.SIGHUP)
+    server.behave()
+    assert started.wait(30) == 0
+    assert holdfast.json("status", "r", code=0)["state"] == "complete"
 
 
 def test_resume_37_grace_ends_the_wait_for_calls_that_never_finish(holdfast, server, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from durable import snapshot
-from evals import http_eval
+from evals import http_eval, python_eval
 
 PRICE = {"price": {"input": 3.0, "output": 10.0}, "generation": {"max_tokens": 100}}
 CALL = (2 * 3.0 + 100 * 10.0) / 1e6
@@ -18,18 +18,18 @@ def forecast(holdfast, eval_file):
 
 
 def test_sampling_31_the_worst_case_is_in_the_dry_run(holdfast, server, tmp_path):
-    """Turns times lanes, for every trial and every retry; nothing is called or written."""
+    """Turns times lanes, for every trial; no code of a user could fail and be retried. Nothing is called or written."""
     sampling = {"strategy": "repair", "loop_budget": 3, "concurrency_budget": 2}
     task = {"prompt": "123456", "sampling": sampling}
     eval_file = http_eval(tmp_path, server.base_url, 5, model=PRICE, max_retries=1, task=task)
     before = snapshot(tmp_path)
     told = forecast(holdfast, eval_file)
-    assert (told["trials"], told["calls"], told["most_calls"]) == (5, 30, 60)
+    assert (told["trials"], told["calls"], told["most_calls"]) == (5, 30, 30)
     assert told["sampling"] == {"strategy": "repair", "lanes": 2, "turns": 3, "calls": 6}
-    assert told["most_cost"] == pytest.approx(60 * CALL) and told["is_lower_bound"] is True
-    assert told["by_model"]["m"]["calls"] == 60
+    assert told["most_cost"] == pytest.approx(30 * CALL) and told["is_lower_bound"] is True
+    assert told["by_model"]["m"]["calls"] == 30
     text = holdfast("run", eval_file, "--dry-run").out
-    assert "m: up to 30 calls (at least $0.030), or 60 if every attempt fails, which would cost at least $0.060" in text
+    assert "m: up to 30 calls (at least $0.030)\n" in text
     assert "repair: 2 lanes x 3 turns, up to 6 calls a trial" in text
     assert "lanes multiply requests: 2 calls are made, and paid for, where one could do" in text
     assert {name: data for name, data in snapshot(tmp_path).items() if not name.startswith(".")} == before
@@ -41,10 +41,7 @@ def test_sampling_31_one_lane_multiplies_nothing(holdfast, server, tmp_path):
     task = {"prompt": "123456", "sampling": {"strategy": "rejection", "loop_budget": 2}}
     eval_file = http_eval(tmp_path, server.base_url, 5, model=PRICE, max_retries=0, task=task)
     text = holdfast("run", eval_file, "--dry-run").out
-    assert (
-        "m: up to 10 calls (up to about $0.010), or 10 if every attempt fails, which would cost up to about $0.010"
-        in text
-    )
+    assert "m: up to 10 calls (up to about $0.010)\n" in text
     assert "multiply" not in text
 
 
@@ -68,10 +65,33 @@ def test_sampling_31_larger_models_are_listed_with_their_own_price(holdfast, ser
     assert "maximum calls of each model: m 6 ($0.0060), large 6 ($0.060)" in holdfast("run", eval_file, "--dry-run").out
 
 
+CHECKED = """
+from holdfast import Sample, Task, exact, generate, task
+from holdfast.sampling import Rejection, function, sampled
+
+def polite(text):
+    return "please" in text
+
+@task
+def t():
+    solver = sampled(generate(), strategy=Rejection(loop_budget=2), requirements=[function(polite)])
+    return Task(samples=[Sample("x", target="x")], solver=solver, scorers=exact())
+"""
+
+
+def test_sampling_31_a_function_of_a_user_may_fail_and_be_retried(holdfast, server, tmp_path):
+    """Only then another attempt follows, and is in the worst case."""
+    eval_file = python_eval(tmp_path, server.base_url, CHECKED, max_retries=2)
+    told = forecast(holdfast, eval_file)
+    assert (told["calls"], told["most_calls"]) == (2, 6)
+    text = holdfast("run", eval_file, "--dry-run").out
+    assert "m: up to 2 calls, or 6 if every attempt fails in your code and is retried\n" in text
+
+
 def test_a_plain_task_is_forecast_as_before(holdfast, server, tmp_path):
     """No field of a sampling stands where there is none."""
     told = forecast(holdfast, http_eval(tmp_path, server.base_url, 5, max_retries=1))
-    assert told == {"task": "t", "model": "m", "trials": 5, "calls": 5, "most_calls": 10}
+    assert told == {"task": "t", "model": "m", "trials": 5, "calls": 5, "most_calls": 5}
 
 
 @pytest.mark.parametrize("command", [["--dry-run"], ["--run-dir", "r"]])

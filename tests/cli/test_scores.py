@@ -78,7 +78,7 @@ def test_an_interrupted_run_says_over_how_many_trials_its_scores_are(holdfast, s
     assert ended.out.startswith("INCOMPLETE: scores over 4 of 8 trials\n")
     assert table_of(ended.out)[1].split()[-1] == "4", "four are left"
     assert "Stopped (interrupted): 4 of 8 trials finished, 4 remaining: 4 not started.\n" in ended.out
-    assert holdfast("report", "r", "--fail-under", "0", code=1).err.endswith("incomplete, so it does not pass.\n")
+    assert holdfast("report", "r", "--fail-under", "0.1", code=1).err.endswith("incomplete, so it does not pass.\n")
     resumed = holdfast("resume", "r", code=0).out
     holdfast("run", eval_file, "--run-dir", "whole", code=0)
     assert "INCOMPLETE" not in resumed
@@ -219,10 +219,10 @@ def test_a_run_that_measured_nothing_does_not_pass(holdfast, server, tmp_path):
     """Its own exit code stands where it has one; a report of it is below every bound."""
     server.behave(refuse_status=503, refuse_times=9)
     eval_file = http_eval(tmp_path, server.base_url, 2, retry_deadline=0.001)
-    ended = holdfast("run", eval_file, "--run-dir", "r", "--fail-under", "-1", code=1)
+    ended = holdfast("run", eval_file, "--run-dir", "r", "--fail-under", "0.5", code=1)
     assert "--fail-under" not in ended.err
-    told = holdfast("report", "r", "--fail-under", "-1", code=1).err
-    assert "--fail-under: t.m.exact has no value, below -1.\n" in told
+    told = holdfast("report", "r", "--fail-under", "0.5", code=1).err
+    assert "--fail-under: t.m.exact has no value, below 0.5.\n" in told
 
 
 def test_of_very_many_errors_only_some_are_read_and_that_is_said(holdfast, server, tmp_path):

@@ -200,3 +200,70 @@ def test_every_redo_has_all_the_retries_of_the_task(holdfast, tmp_path, earlier)
     for redo in (1, 2):
         holdfast("resume", "r", "--redo", "sample=a", code=1)
         assert len(holdfast.records("r", "trial")) == before + 3 * redo
+
+
+SECOND_CHANCE = """
+from holdfast import Sample, Task, exact, task
+
+async def solve(trial):
+    return (await trial.generate(trial.sample.input)).text
+
+@task
+def t():
+    samples = [Sample(name, target=target, id=name) for name, target in (("a", "a"), ("b", "x"), ("c", "x"))]
+    return Task(samples=samples, solver=solve, scorers=exact())
+"""
+RUN_AGAIN = "run again because of their {}: the scores above are not those of first attempts"
+
+
+@pytest.fixture
+def scored(holdfast, tmp_path):
+    """A complete run in which two of three answers are wrong."""
+    (tmp_path / "own.py").write_text(SECOND_CHANCE)
+    models = {"m": {"provider": "scripted", "model": "echo"}}
+    data = {"name": "redo", "models": models, "tasks": {"t": {"use": "own.py:t"}}}
+    holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", code=0)
+    return holdfast
+
+
+def redone_of(holdfast, run="r"):
+    report = holdfast.json("report", run, code=0)
+    return report["redone"]["by_scores"], report["redone"]["by_other_results"], report["notes"]
+
+
+def test_scores_of_trials_that_were_selected_by_their_scores_are_said_not_to_be_of_first_attempts(scored):
+    """Asking only the wrong answers again gives a model a second chance: whoever reads the scores is told."""
+    note = f"2 trials were {RUN_AGAIN.format('scores')}"
+    assert f"note: {note}" in scored("resume", "r", "--redo", "exact<1", code=0).out
+    assert redone_of(scored) == (2, 0, [note])
+    assert note in scored("report", "r", code=0).out
+    # From the journal: in every later session, in a fork, and after the answers were scored anew.
+    told = scored.json("resume", "r", code=0)
+    assert told["notes"] == [note]
+    assert told["redone"]["by_scores"] == 2
+    scored("fork", "r", "--run-dir", "f", code=0)
+    assert redone_of(scored, "f") == (2, 0, [note])
+    # An attempt that was not selected by a result takes the place of those.
+    scored("resume", "r", "--redo", "sample!=nothing", code=0)
+    assert redone_of(scored) == (0, 0, [])
+
+
+@pytest.mark.parametrize("expression", ["sample=a", "transcript=whole and status=valid", "task=t"])
+def test_a_redo_that_does_not_look_at_results_needs_no_note(scored, expression):
+    scored("resume", "r", "--redo", expression, code=0)
+    assert redone_of(scored) == (0, 0, [])
+
+
+def test_a_redo_by_another_result_is_said_too(scored):
+    scored("resume", "r", "--redo", "tokens>0 and sample=b", code=0)
+    assert redone_of(scored) == (0, 1, ["1 trial was " + RUN_AGAIN.format("results").replace("their", "its")])
+
+
+def test_a_redo_of_failed_trials_needs_no_note(redone, tmp_path):
+    """They had no score that could have decided."""
+    (tmp_path / "broken").touch()
+    redone("fork", "r", "--run-dir", "f", "--set", "tasks.t.epochs=2", code=0)
+    redone("resume", "f", code=1)
+    (tmp_path / "broken").unlink()
+    redone("resume", "f", "--redo", "status=failed", code=0)
+    assert redone_of(redone, "f") == (0, 0, [])

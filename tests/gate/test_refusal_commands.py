@@ -111,6 +111,37 @@ def test_resume_83_a_scoring_change_keeps_the_answers(world):
     assert shell(ways_out(said)[1], world.directory).returncode == 0
 
 
+FAILING = """
+def strict(answer, sample):
+    raise ValueError("my bug")
+"""
+
+
+def test_resume_83_after_a_failed_scorer_the_answers_are_counted_as_kept(world):
+    """Resume 83: trials that failed in a scorer have their answers, and a fork keeps them: nothing is paid again."""
+    (world.directory / "own.py").write_text(FAILING)
+    world.task["scorers"] = ["own.py:strict"]
+    ended = world.run(code=1)
+    assert "After fixing the scorer: holdfast rescore r" in ended.out
+    (world.directory / "own.py").write_text(FAILING.replace('raise ValueError("my bug")', "return 1.0"))
+    said = world("resume", "r", "--redo", "status=failed", code=3).err
+    assert "a new run that keeps the answers of 4 of 4 trials and scores them again: holdfast fork r" in said
+    forked = world.json("fork", "r", "--run-dir", "f", code=0)
+    assert (forked["taken"], forked["rescored"]) == (0, 4)
+    world("rescore", "r", code=0)
+    assert world.json("status", "r")["calls"]["made"] == 4
+
+
+def test_resume_83_settings_of_a_resume_are_in_the_commands(world):
+    """Resume 83: a new run has the change that was refused, as the fork has it."""
+    world.run()
+    said = world("resume", "r", "--set", "models.m.generation.temperature=0.7", code=3).err
+    assert {line.split()[1] for line in ways_out(said)} == {"resume", "run", "fork"}
+    assert [line for line in ways_out(said) if "--set models.m.generation.temperature=0.7" in line] == ways_out(said)[
+        1:
+    ]
+
+
 def test_resume_83_an_edited_dataset_has_to_be_undone(world):
     """Resume 83: a plain resume is named as it works: not before the file is as it was."""
     world.write()

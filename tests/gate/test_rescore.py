@@ -61,6 +61,22 @@ def test_resume_18_a_changed_argument(world):
     assert world.resume(code=0).code == 0
 
 
+def test_answers_of_a_model_that_is_left_out_are_not_scored(world):
+    """They are kept, and nobody pays a judge for them; a resume would score them, and it is said."""
+    world.data["models"]["n"] = dict(world.model)
+    world.run()
+    del world.data["models"]["n"]
+    world.task["scorers"] = [{"exact": {"ignore_case": True}}]
+    told = world("rescore", "r", "--config", world.write(), code=0)
+    assert "Scoring 4 answers (exact 4); the model under test is not called." in told.err
+    assert "Not scored: 4 answers of models or tasks that the eval leaves out; `holdfast resume`" in told.err
+    status = world.status()
+    assert (status["finished"], status["remaining_by_reason"]) == (4, {"not scored": 4})
+    check_sound(world)
+    world("resume", "r", code=0)
+    assert world.status()["state"] == "complete" and world.status()["calls"]["made"] == 8
+
+
 def test_a_scorer_that_is_changed_back_finds_its_scores(world):
     """Nothing is scored a third time; the report has the first version under its plain name again."""
     world.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from judged_evals import graded, judged_eval, panel, scripted
@@ -107,11 +108,15 @@ def test_the_forecast_counts_judges_with_their_repairs(holdfast, tmp_path):
     scorers = [panel("a", "b"), {"model_graded": {"name": "pair", "model": "a", "pairwise": True}}]
     eval_file = judged_eval(tmp_path, scorers, task={"max_retries": 0}, **models)
     (bound,) = holdfast.json("run", eval_file, "--dry-run", code=0)["forecast"]
-    assert {name: judge["calls"] for name, judge in bound["judges"].items()} == {"a": 2 * (2 + 4), "b": 2 * 2}
-    assert all(judge["cost"] > 0 for judge in bound["judges"].values())
+    judges = bound["judges"]
+    assert {name: judge["most_calls"] for name, judge in judges.items()} == {"a": 2 * (2 + 4), "b": 2 * 2}
+    assert {name: judge["calls"] for name, judge in judges.items()} == {"a": 2 + 4, "b": 2}
+    assert all(2 * judge["cost"] == judge["most_cost"] > 0 for judge in judges.values())
     text = holdfast("run", eval_file, "--dry-run", code=0).out
-    assert "judge a: up to 12 calls, repairs and further attempts included, which would cost at least $" in text
-    assert "all models and judges: at least $" in text
+    assert re.search(
+        r"    a, as a judge: 6 calls \(at least \$[\d.]+\), or 12 if every verdict has to be asked for twice \(at", text
+    )
+    assert re.search(r"all models and judges: at least \$[\d.]+, or \$[\d.]+ if attempts fail or verdicts have", text)
 
 
 def test_the_cost_of_judges_stands_under_their_own_names(holdfast, tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import socket
 import struct
 
@@ -116,16 +117,17 @@ def test_an_address_that_only_the_network_refuses_is_rejected():
         asyncio.run(ask_once(ModelSpec(provider="openai", model="tiny", base_url="http://1.2.3.4.5/v1")))
 
 
-def test_a_plain_server_behind_https_is_unavailable():
-    """A failed TLS handshake is named as such."""
+def test_a_plain_server_behind_https_is_rejected_with_the_right_address():
+    """Waiting changes nothing: the address is wrong, and it is not a matter of certificates."""
 
     async def go():
         async with chat_server(answering(completion())) as seen:
             seen.base_url = seen.base_url.replace("http:", "https:")
             await ask_once(seen.spec())
 
-    with pytest.raises(Unavailable, match=r"TLS with 127\.0\.0\.1:"):
+    with pytest.raises(Rejected, match=r"openai/tiny at 127\.0\.0\.1:\d+ speaks http, not https\.") as caught:
         asyncio.run(go())
+    assert re.fullmatch(r"models\.NAME\.base_url=http://127\.0\.0\.1:\d+/v1", caught.value.setting)
 
 
 def test_a_silent_server_ends_with_the_read_timeout():

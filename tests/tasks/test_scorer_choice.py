@@ -38,6 +38,28 @@ CITIES = ["London", "Paris", "New York", "New York City"]
         ("It is New York City!", "D"),
         ("It must be (C)", "C"),
         ("Answer: A because of the Thames", "A"),
+        ("Option B", "B"),
+        ("option (b)", "B"),
+        ("Option B: the city on the Seine", "B"),
+        ("**Option B**", "B"),
+        ("I choose B.", "B"),
+        ("I would go with (B)", "B"),
+        ("My choice is B", "B"),
+        ("The right option is **B**.", "B"),
+        ("<answer>B</answer>", "B"),
+        ("<answer> (B) Paris </answer>", "B"),
+        ("<think>Option A? No.</think>\n<answer>Option B</answer>", "B"),
+        ("<answer>A</answer> wait\n<ANSWER>Paris</ANSWER>", "B"),
+        (r"$\boxed{\text{B}}$", "B"),
+        (r"\boxed{\mathrm{(B)}}", "B"),
+        (r"\boxed{B. Paris}", "B"),
+        (r"\boxed{\text{Option B}}", "B"),
+        ("Answer: (B)", "B"),
+        ("Answer: $B$", "B"),
+        ("[B]", "B"),
+        ("B.", "B"),
+        ("B\n\nbecause it is the capital", "B"),
+        ("It is the capital.\n\n**B**", "B"),
     ],
 )
 def test_the_picked_letter_is_read(text, expected):
@@ -56,6 +78,12 @@ def test_the_picked_letter_is_read(text, expected):
         "(A) or (B)",
         "London or Paris",
         "Answer: A. Answer: B.",
+        "Option A or option B",
+        "Option A is wrong, option B may be right",
+        "I choose a city on a river",
+        "A\nor\nB",
+        "<answer>A or B</answer>",
+        "<answer></answer>",
         "A city on a river",
         "the answer is a city",
         "The answer is not clear",
@@ -162,3 +190,13 @@ def test_each_sample_has_an_order_of_its_own(tmp_path):
     assert len(set(orders)) > 5
     assert orders == [tuple(sample.choices) for sample in open_dataset(path, shuffle_choices=1)]
     assert orders != [tuple(sample.choices) for sample in open_dataset(path, shuffle_choices=2)]
+
+
+def test_a_choice_that_is_called_option_is_picked_by_its_text():
+    """The text of a choice comes before the letter that it may seem to name."""
+    assert picked_letters("Option B", ["Option B", "Option A"]) == {"A"}
+
+
+def test_its_scores_are_those_of_a_new_version():
+    """It reads more answers than before: a resume of an older run says so."""
+    assert choice().identity()["revision"] == 2

@@ -286,3 +286,9 @@ def test_a_python_task_brings_its_own_solver():
     eval_ = {"models": {"m": "scripted/echo"}, "tasks": {"t": {"use": "my.py:t", "solver": "my.py:solve"}}}
     with pytest.raises(ConfigurationError, match="has use and also solver"):
         resolve(typed_eval(eval_))
+
+
+def test_a_name_that_a_package_loads_lazily_is_found(tmp_path):
+    """`holdfast:exact` is a factory that exists, although it is not in the namespace of the package yet."""
+    scorer = build_scorer({"holdfast:exact": {"ignore_case": True}}, "tasks.t.scorers[0]", tmp_path)
+    assert scorer(Answer("PARIS"), Sample("?", target="Paris")).value == 1

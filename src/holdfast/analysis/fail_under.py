@@ -20,6 +20,7 @@ from holdfast.suggestions import did_you_mean
 if TYPE_CHECKING:
     from holdfast.analysis.report import TaskReports
 
+_PERCENT = 100
 _HOW = "Write it as in: --fail-under capitals.exact=0.8"
 
 
@@ -76,17 +77,34 @@ def _parsed(text: str) -> ScoreBound:
 
 
 def check_bounds(bounds: Iterable[ScoreBound], plan: Iterable[PlanEntry]) -> None:
-    """Checks that every bound matches a score of the plan.
+    """Checks that every bound matches a score of the plan, and that the score can be below it and can reach it.
 
     Raises:
-        UsageError: one matches none; the nearest name is suggested.
+        UsageError: one matches none, and the nearest name is suggested; or it can never be reached, or never fail.
     """
+    plan = list(plan)
     scores = [(entry.task, entry.model, scorer) for entry in plan for scorer in entry.shown_scorers]
     for bound in bounds:
         if not any(bound.matches(*score) for score in scores):
             near = did_you_mean(bound.name, [name for score in scores for name in _spellings(*score)[1:3]])
             what = f"no score {bound.name!r}" if bound.name else "no scorer"
             raise UsageError(f"--fail-under: the eval has {what}.", hint=near or _all_of(scores))
+        for entry in plan:
+            for scorer in entry.binary or ():
+                if scorer in entry.shown_scorers and bound.matches(entry.task, entry.model, scorer):
+                    _refuse_impossible(bound.least, f"{entry.task}.{scorer}")
+
+
+def _refuse_impossible(least: float, score: str) -> None:
+    """Refuses a bound on an accuracy that decides before anything is measured."""
+    if 0 < least <= 1:
+        return
+    never = "no score can reach it" if least > 1 else "no score is below it, so it can never fail"
+    percent = f" Did you mean {least / _PERCENT:.6g}?" if 1 < least <= _PERCENT else ""
+    raise UsageError(
+        f"--fail-under {least:.6g}: {score} is an accuracy, between 0 and 1: {never}.{percent}",
+        hint="" if percent else _HOW,
+    )
 
 
 def _all_of(scores: Iterable[tuple[str, str, str]]) -> str:

@@ -1,7 +1,8 @@
 """95 % confidence intervals of a mean over samples, without a library of statistics.
 
 Wilson's interval is for shares, where every sample is 0 or 1: it stays within 0 and 1, and has a width also where all
-samples agree. For other scores the interval is that of Student's t. `docs/metrics.md` has the formulas.
+samples agree. For other scores the interval is that of Student's t, if they differ at all. `docs/metrics.md` has the
+formulas.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from holdfast.run.core.records import DIVERGED, INTERRUPTED_CALL, RETRIED
 from holdfast.run.fold.late_replies import calls_bought_again
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
-from holdfast.run.fold.rows.trial_row import REFUSED_MODEL, SAVED, UNUSED
+from holdfast.run.fold.rows.trial_row import GIVEN_UP_CALLS, REFUSED_MODEL, SAVED, UNUSED
 from holdfast.run.fold.run_fold import LedgerEntry, RunFold
 from holdfast.terminal.text import quantity
 
@@ -59,6 +59,8 @@ class Ledger(NamedTuple):
     """Calls that another model answered than those on record; their replies were kept out."""
     tasks: dict[str, list[str]]
     """By kind, the tasks that they are of."""
+    given_up: int = 0
+    """Calls that were in flight when a limit or the task's own code ended them."""
 
     def lines(self, place: str, saved: str = "") -> Iterator[str]:
         """What a person should know of it, in sentences; `place` is how the run is named in a command, `saved` says
@@ -73,6 +75,8 @@ class Ledger(NamedTuple):
         if repeated.takeover:
             reply = "its reply" if repeated.takeover == 1 else "their replies"
             yield f"{_made_again(repeated.takeover)}: a session that lost the run had {reply}."
+        if self.given_up:
+            yield f"{given_up_text(self.given_up)}."
         if self.refused_model:
             yield self._refusal_text()
         if repeated.diverged or self.unused:
@@ -98,6 +102,12 @@ class Ledger(NamedTuple):
 
 
 _EMPTY = Ledger(RepeatedCalls(), 0, 0, 0, {})
+
+
+def given_up_text(calls: int) -> str:
+    """That calls got no reply, because they were ended before it came."""
+    they = "it" if calls == 1 else "they"
+    return f"{quantity(calls, 'call')} got no reply, ended by a limit or by the task; what {they} cost is unknown"
 
 
 def _saved_replies(count: int) -> str:
@@ -152,14 +162,16 @@ def _ledger(entries: list[LedgerEntry], takeover: int) -> Ledger:
         calls[entry.kind] += entry.calls
         tasks.setdefault(entry.kind, []).append(entry.task)
     repeated = RepeatedCalls(calls[RETRIED], calls[DIVERGED], calls[INTERRUPTED_CALL], takeover)
-    return Ledger(repeated, calls[UNUSED], calls[SAVED], calls[REFUSED_MODEL], tasks)
+    return Ledger(repeated, calls[UNUSED], calls[SAVED], calls[REFUSED_MODEL], tasks, calls[GIVEN_UP_CALLS])
 
 
 def _together(one: Ledger, other: Ledger) -> Ledger:
     repeated = RepeatedCalls(*map(sum, zip(*map(msgspec.structs.astuple, (one.repeated, other.repeated)), strict=True)))
     tasks = {kind: [*one.tasks.get(kind, ()), *other.tasks.get(kind, ())] for kind in {*one.tasks, *other.tasks}}
     refused = one.refused_model + other.refused_model
-    return Ledger(repeated, one.unused + other.unused, one.saved + other.saved, refused, tasks)
+    return Ledger(
+        repeated, one.unused + other.unused, one.saved + other.saved, refused, tasks, one.given_up + other.given_up
+    )
 
 
 def saved_in(fold: RunFold) -> SavedCalls:

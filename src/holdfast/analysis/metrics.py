@@ -29,7 +29,7 @@ class Metric(msgspec.Struct, frozen=True):
     stderr: float | None
     """Of that mean; None for fewer than two samples."""
     interval: Interval | None
-    """The 95 % interval; None for fewer than two samples."""
+    """The 95 % interval; None for fewer than two samples, and where all agree on a value that is not 0 or 1."""
     n_samples: int
     """How many samples have a score: the number of observations."""
     n_trials: int
@@ -57,7 +57,9 @@ class ScoreTotals:
         """
         found = sorted(self._scores.items())
         names = {name for name, scores in found if scores.is_binary} if binary is None else binary
-        return {name: {ACCURACY if name in names else MEAN: scores.metric()} for name, scores in found}
+        return {
+            name: {ACCURACY if name in names else MEAN: scores.metric(is_share=name in names)} for name, scores in found
+        }
 
 
 class SampleScores:
@@ -77,14 +79,14 @@ class SampleScores:
     def is_binary(self) -> bool:
         return _is_binary(self._values)
 
-    def metric(self) -> Metric:
+    def metric(self, *, is_share: bool = False) -> Metric:
+        """The mean; of a share it is known that it lies between 0 and 1."""
         means = array("d", map(_mean, self._by_sample())) if self._has_repeats else self._values
         n, value = len(means), _mean(means)
         if n < 2:
             return Metric(value, None, None, n, len(self._values))
         stderr = _standard_error(means, value)
-        interval = wilson_interval(value, n) if _is_binary(means) else t_interval(value, stderr, n)
-        return Metric(value, stderr, interval, n, len(self._values))
+        return Metric(value, stderr, _interval(means, value, stderr, is_share=is_share), n, len(self._values))
 
     def _by_sample(self) -> Iterator[list[float]]:
         """The scores of each sample."""
@@ -92,6 +94,16 @@ class SampleScores:
         order = sorted(range(len(values)), key=samples.__getitem__)
         for _, places in groupby(order, samples.__getitem__):
             yield [values[place] for place in places]
+
+
+def _interval(means: Sequence[float], value: float, stderr: float, *, is_share: bool) -> Interval | None:
+    """The interval of the mean; None where all samples have the same mean, which says nothing about their spread."""
+    if _is_binary(means):
+        return wilson_interval(value, len(means))
+    if max(means) == min(means):
+        return None
+    low, high = t_interval(value, stderr, len(means))
+    return (max(low, 0.0), min(high, 1.0)) if is_share else (low, high)
 
 
 def _is_binary(values: Sequence[float]) -> bool:

@@ -24,6 +24,7 @@ def _decimals(amount: float) -> int:
     return 1 - math.floor(math.log10(amount))
 
 
-def cost_text(cost: float | None, currency: str) -> str:
+def cost_text(cost: float | None, currency: str, *, is_lower_bound: bool = False) -> str:
     """The cost, as the end of a line; nothing where it is not known."""
-    return f"; cost {money_text(cost, currency)}" if cost is not None else ""
+    least = "at least " if is_lower_bound else ""
+    return f"; cost {least}{money_text(cost, currency)}" if cost is not None else ""

@@ -15,10 +15,19 @@ import msgspec
 
 from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.failure_groups import Failures, read_failures
-from holdfast.analysis.ledger import SavedCalls, saved_in
+from holdfast.analysis.ledger import SavedCalls, given_up_text, saved_in
 from holdfast.analysis.metrics import Metric, ScoreTotals
+from holdfast.analysis.notes.odd_answers import odd_answer_notes
+from holdfast.analysis.notes.redone_trials import RedoneTrials, redone_trials
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
-from holdfast.analysis.spending import ModelSpending, group_spending, no_spending, run_spending, spending_by_model
+from holdfast.analysis.spending import (
+    ModelSpending,
+    Spending,
+    group_spending,
+    no_spending,
+    run_spending,
+    spending_by_model,
+)
 from holdfast.models.message import Usage
 from holdfast.run.core.records import FAILURES, PlanEntry
 from holdfast.run.drift.served_names import replies_by_name
@@ -49,6 +58,12 @@ class GroupReport(msgspec.Struct, frozen=True):
     """Scorers of the plan that have given no score; None where each has given one."""
     panels: dict[str, PanelReport] | None = None
     """How judges got along, by scorer; None where no judge scores."""
+    cost_is_lower_bound: bool = False
+    """Whether calls got no reply because they were ended in flight: what they cost is unknown."""
+    usage_is_partial: bool = False
+    """Whether some replies have no usage on record."""
+    has_price: bool = False
+    """Whether a model that was used has a price: where the cost is null then, it is unknown."""
 
 
 TaskReports = dict[str, dict[str, GroupReport]]
@@ -74,13 +89,20 @@ class Report(msgspec.Struct, frozen=True):
     served: dict[str, dict[str, int]]
     """Of every model that has answered under several names, how many recorded replies have which."""
     notes: list[str]
-    """Why the cost is not known, although there are prices."""
+    """What a reader of the scores and of the cost has to know, in sentences."""
     determinism: Determinism | None
     """What could not be guaranteed, where the eval is deterministic."""
     errors: Failures
     """Why trials have failed or got no reply: equal errors once, with the number of their trials."""
     timing: dict[str, Any]
     lineage: list[dict[str, Any]]
+    cost_is_lower_bound: bool = False
+    usage_is_partial: bool = False
+    """As of a group."""
+    given_up: int = 0
+    """Calls that were in flight when a limit or the task's own code ended them."""
+    redone: RedoneTrials = RedoneTrials()
+    """Trials that were run again because of their results."""
     by_model: dict[str, ModelSpending] | None = None
     """Tokens and cost of every model that replied, judges under their own names; None where only models under test
     did.
@@ -127,6 +149,7 @@ class _GroupScores:
 def make_report(reader: RunReader) -> Report:
     """The report of a run in any state; trials lost to damage remain to be run, and coverage shows them."""
     fold, spending = reader.fold, run_spending(reader.fold)
+    redone = redone_trials(reader)
     return Report(
         name=fold.session.name if fold.session else "",
         complete=fold.counts.is_complete,
@@ -139,13 +162,27 @@ def make_report(reader: RunReader) -> Report:
         currency=fold.prices.currency,
         saved=saved_in(fold),
         served=replies_by_name(reader),
-        notes=[*filter(None, [spending.warning]), *([origin.text()] if (origin := import_origin(reader)) else [])],
+        notes=[*redone.lines(), *odd_answer_notes(reader), *_spending_notes(spending), *_import_notes(reader)],
         determinism=determinism_of(fold.session),
         errors=read_failures(reader) if fold.counts.remaining else Failures(),
         timing={"trial_seconds": round(spending.seconds, 3)},
         lineage=_lineage_entries(reader),
+        cost_is_lower_bound=spending.given_up > 0,
+        usage_is_partial=spending.is_partial,
+        given_up=spending.given_up,
+        redone=redone,
         by_model=spending_by_model(fold) or None,
     )
+
+
+def _import_notes(reader: RunReader) -> list[str]:
+    origin = import_origin(reader)
+    return [] if origin is None else [origin.text()]
+
+
+def _spending_notes(spending: Spending) -> list[str]:
+    given_up = [given_up_text(spending.given_up)] if spending.given_up else []
+    return [*given_up, *filter(None, [spending.warning])]
 
 
 def _task_reports(reader: RunReader) -> TaskReports:
@@ -163,7 +200,9 @@ def _task_reports(reader: RunReader) -> TaskReports:
         missing = [scorer for scorer in entry.shown_scorers if scorer not in metrics]
         axes, judged = group.axes(binary), panels.get((task, model))
         report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None, judged)
-        found.setdefault(task, {})[model] = report
+        bounds = {"cost_is_lower_bound": spent.given_up > 0, "usage_is_partial": spent.is_partial}
+        has_price = spent.cost is not None or bool(spent.warning)
+        found.setdefault(task, {})[model] = msgspec.structs.replace(report, **bounds, has_price=has_price)
     return found
 
 

@@ -11,6 +11,7 @@ from holdfast.analysis.money import cost_text
 from holdfast.analysis.report import Report
 from holdfast.analysis.sampling_report import LoserReport, SamplingReport
 from holdfast.analysis.score_table import WIDTH, axis_table, score_table, score_text
+from holdfast.analysis.spending import tokens_text
 from holdfast.analysis.text_table import plain_name
 from holdfast.run.fold.states import StateCounts
 from holdfast.terminal.text import printable
@@ -34,8 +35,8 @@ def report_text(report: Report, width: int = WIDTH) -> str:
         lines.append(f"{report.unassigned} trials belong to no task above: the records that name them are lost")
     if report.transcripts_lost:
         lines.append(f"transcript lost: {report.transcripts_lost} trials; their scores are kept")
-    tokens = f"tokens: {report.usage.input_tokens:,} in, {report.usage.output_tokens:,} out"
-    lines.append(f"{tokens}{cost_text(report.cost, report.currency)}")
+    tokens = f"tokens: {tokens_text(report.usage, is_partial=report.usage_is_partial)}"
+    lines.append(f"{tokens}{cost_text(report.cost, report.currency, is_lower_bound=report.cost_is_lower_bound)}")
     lines += list(_model_lines(report))
     if report.saved.calls:
         lines.append(saved_text(report.saved, report.currency))
@@ -68,8 +69,8 @@ def _panel_lines(panels: dict[str, PanelReport] | None) -> list[str]:
 def _model_lines(report: Report) -> Iterator[str]:
     """What each model took, where judges or others have replied beside those under test."""
     for model, spent in (report.by_model or {}).items():
-        tokens = f"  {plain_name(model)}: {spent.usage.input_tokens:,} in, {spent.usage.output_tokens:,} out"
-        yield f"{tokens}{cost_text(spent.cost, report.currency)}"
+        tokens = tokens_text(spent.usage, is_partial=spent.is_partial)
+        yield f"  {plain_name(model)}: {tokens}{cost_text(spent.cost, report.currency)}"
 
 
 def _served_lines(report: Report) -> Iterator[str]:

@@ -22,9 +22,9 @@ def score_table(tasks: TaskReports, currency: str, width: int = WIDTH) -> list[s
 
 
 def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[str]]]:
-    """The header and the rows; `cost` is left out where none is known, `left` where no trial is left to run."""
+    """The header and the rows; `cost` is left out where there is no price, `left` where no trial is left to run."""
     groups = [(task, model, group) for task, models in tasks.items() for model, group in models.items()]
-    has_costs = any(group.cost is not None for _, _, group in groups)
+    has_costs = any(group.cost is not None or group.has_price for _, _, group in groups)
     has_left = any(_left(group) for _, _, group in groups)
     header = [*_NAMES, *_FIGURES, *["cost"] * has_costs, "failed", *["left"] * has_left]
     rows = []
@@ -92,7 +92,9 @@ def _score_form(value: float) -> str:
 
 
 def _cost(group: GroupReport, currency: str) -> str:
-    return _NONE if group.cost is None else money_text(group.cost, plain_name(currency))
+    if group.cost is None:
+        return _NONE
+    return f"{'>=' if group.cost_is_lower_bound else ''}{money_text(group.cost, plain_name(currency))}"
 
 
 def _left(group: GroupReport) -> int:

@@ -40,6 +40,7 @@ class SessionStatus(msgspec.Struct, frozen=True):
     ended_at: str | None = None
     ended_as: str = ""
     exit_code: int | None = None
+    """By how the session ended; a score below `--fail-under` is judged after that, by the command."""
     calls: int = 0
     replies: int = 0
     """Calls whose reply is on record."""
@@ -71,6 +72,8 @@ class CallTotals(msgspec.Struct, frozen=True):
     """Those of them that repeat others."""
     refused_model: int
     """Those of them that another model answered than those on record: they are among the unanswered."""
+    given_up: int
+    """Those of the unanswered that were in flight when a limit or the task's own code ended them."""
     unused: int
     """Recorded replies that nobody asked for again."""
     saved: SavedCalls
@@ -121,6 +124,10 @@ class RunStatus(msgspec.Struct, frozen=True):
     damage: list[Damage]
     notes: list[str]
     remote: RemoteStatus | None = None
+    cost_is_lower_bound: bool = False
+    """Whether calls may have been billed of which no reply is on record: their cost is unknown."""
+    usage_is_partial: bool = False
+    """Whether some replies have no usage on record."""
 
 
 def run_status(reader: RunReader) -> RunStatus:
@@ -151,6 +158,8 @@ def run_status(reader: RunReader) -> RunStatus:
         damage=[item for item in reader.damage() if item.is_loss],
         notes=[*_origin_notes(reader), *describe_inconsistencies(reader), *filter(None, [spending.warning])],
         remote=_remote_status(reader),
+        cost_is_lower_bound=bool(spending.given_up or any(one.in_flight_at_kill for one in sessions)),
+        usage_is_partial=spending.is_partial,
     )
 
 
@@ -267,6 +276,7 @@ def _call_totals(reader: RunReader, sessions: list[SessionStatus], ledger: Ledge
         in_flight_at_kill=sum(session.in_flight_at_kill for session in sessions),
         repeated=ledger.repeated,
         refused_model=ledger.refused_model,
+        given_up=ledger.given_up,
         unused=ledger.unused,
         saved=saved,
     )

@@ -39,6 +39,8 @@ _MOST_ERRORS = 100
 _OTHERS = ("", "")
 _ERROR = CandidateStatus.ERROR.value
 _SIGNALS = {"SIGINT": "Ctrl-C"}
+_LOOKED_AT = 20
+"""How many trials of a task fail before it is stopped, if no others are running: the first ten, and ten others."""
 """What people press."""
 
 
@@ -145,7 +147,8 @@ def _stopped_text(event: TaskStopped) -> str:
 
 
 def _alike(failed: int) -> str:
-    return "its first trial failed" if failed == 1 else f"its first {failed} trials failed in the same way"
+    running = ", counting those that were already running" if failed > _LOOKED_AT else ""
+    return "its first trial failed" if failed == 1 else f"its first {failed} trials failed in the same way{running}"
 
 
 def _reference(end: TrialRecord) -> str:
@@ -174,6 +177,9 @@ def _interrupt_text(event: Interrupted) -> str:
     calls = "1 in-flight call" if event.in_flight == 1 else f"{event.in_flight} in-flight calls"
     doing = f"waiting for {calls}" if event.in_flight else "stopping"
     again = f"press {name} again" if event.signal in _SIGNALS else "send it again"
+    if event.signal == "SIGHUP":
+        # A terminal that is gone says so more than once.
+        again = "send SIGTERM"
     return f"{name}: {doing}; {again} to stop immediately"
 
 

@@ -19,7 +19,7 @@ from holdfast.models.env_file import read_env_file
 from holdfast.run.core.prices import USD
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.import_origin import import_origin
-from holdfast.run.locate import find_run
+from holdfast.run.locate import find_run, refuse_blank
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import is_url
 from holdfast.suggestions import suggest_or_list
@@ -75,6 +75,8 @@ def make_fork(
     """
     if place is not None and is_url(str(place)):
         raise UsageError(f"{place} is a URL; a fork is made in a directory.", hint="Name a directory for it.")
+    if place is not None:
+        refuse_blank(str(place), "the new run's directory")
     root = find_run(source)
     spec, warnings = _forked_eval(root, offer)
     _refuse_unknown_tasks(spec, tasks or {})

@@ -28,7 +28,8 @@ def _cost_text(growth: Growth) -> str:
     if growth.most_cost is None:
         most = f"their maximum cost is unknown: {', '.join(growth.why_unbounded)}"
     else:
-        most = f"they cost at most about {money_text(growth.most_cost, growth.currency)}, if every attempt fails"
+        worst = ", if every attempt fails" if growth.may_retry else ""
+        most = f"they cost at most about {money_text(growth.most_cost, growth.currency)}{worst}"
     if growth.likely_cost is None:
         return most
     return f"{most}; about {money_text(growth.likely_cost, growth.currency)} going by the trials so far"

@@ -46,14 +46,17 @@ class EvalOffer:
     def __call__(self, saved: EvalSpec) -> Offer:
         base = _without_inherited(saved) if self._file is None else edited_eval(self._file)
         self.idle = [str(path) for path, value in self._changes.items() if self._is_idle(base, saved, path, value)]
+        fork_words, run_words = self._words()
+        titles = TITLES & self._changes.keys()
+        return Offer(self._with(base, self._changes), titles=titles, fork_words=fork_words, run_words=run_words)
+
+    def _words(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+        """The options of `fork` that offer the same, and the words of `run`; None for changes that were not typed."""
+        if self._changes and not self._settings:
+            return None, None
         words = [word for setting in self._settings for word in ("--set", setting)]
         file = [] if self._file is None else [unlike_option(str(self._file))]
-        return Offer(
-            self._with(base, self._changes),
-            titles=TITLES & self._changes.keys(),
-            fork_words=(*(["--config", *file] if file else []), *words),
-            run_words=(*file, *words) if file else None,
-        )
+        return (*(["--config", *file] if file else []), *words), (*file, *words) if file else None
 
     def _is_idle(self, base: EvalSpec, saved: EvalSpec, path: Any, value: Any) -> bool:
         """Whether one of the changes by itself leaves the eval as it is."""

@@ -40,10 +40,10 @@ from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.import_origin import has_answers, import_origin
-from holdfast.run.locate import find_run
+from holdfast.run.locate import find_run, refuse_blank
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import SCHEMES, is_url
-from holdfast.tasks.judges.panels import panels_of
+from holdfast.tasks.judges.panels import binary_scorers, panels_of
 from holdfast.tasks.task import Task
 
 OfferEval = Callable[[EvalSpec], Offer]
@@ -138,7 +138,7 @@ def _start(request: RunRequest) -> StartedSession | CompleteRun:
 
 def check_surroundings(request: RunRequest) -> tuple[ReusableReplies | None, list[Observer]]:
     """What a session needs beside its eval: a place, the replies of other runs, observers."""
-    _refuse_unknown_scheme(request.place)
+    _refuse_bad_place(request.place)
     replies = ReusableReplies([find_run(run) for run in request.reuse]) if request.reuse else None
     return replies, find_observers(request.observers)
 
@@ -208,10 +208,11 @@ def _rescoring(offer: OfferEval | None) -> OfferEval:
     return make
 
 
-def _refuse_unknown_scheme(place: str | None) -> None:
-    """Raises UsageError for what was meant as a URL, and would otherwise become the name of a directory."""
+def _refuse_bad_place(place: str | None) -> None:
+    """Raises UsageError for what was meant as a URL or a name, and would otherwise become another directory."""
     if place is None or is_url(place):
         return
+    refuse_blank(place, "the run's directory")
     if "://" in place:
         known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise UsageError(f"{place} is not a URL of a supported object store.", hint=f"Supported: {known}.")
@@ -313,7 +314,14 @@ def _refuse_imported(reader: RunReader, place: str, selection: SelectionRequest)
 def _planned_scores(plan: ResumePlan) -> list[PlanEntry]:
     """Who will score which task and model; how many trials there are is worked out under the lease."""
     return [
-        PlanEntry(name, model, 0, [scorer.name for scorer in task.scorers], panels=panels_of(task.scorers))
+        PlanEntry(
+            name,
+            model,
+            0,
+            [scorer.name for scorer in task.scorers],
+            binary_scorers(task.scorers),
+            panels_of(task.scorers),
+        )
         for name, task in plan.tasks.items()
         for model in plan.decision.spec.tasks[name].models or plan.decision.spec.models
     ]

@@ -56,6 +56,8 @@ class TrialResult(msgspec.Struct, frozen=True):
     error: Failure | None
     samplings: tuple[SamplingSummary, ...] | None = None
     """How the samplings of the attempt that counts went; None if no trial of the run has any."""
+    choice: str = ""
+    """The choice that the target means, with its letter; not in the row as plain data."""
 
     def __repr__(self) -> str:
         where = f"{self.task}/{self.sample} {self.model} epoch {self.epoch}"
@@ -70,7 +72,7 @@ class TrialResult(msgspec.Struct, frozen=True):
         """The row as plain data, with the same keys in every row; `samplings` only in a run that has some."""
         error = msgspec.structs.asdict(self.error) if self.error is not None else None
         row = {**msgspec.to_builtins(self), "usage": msgspec.structs.asdict(self.usage), "error": error}
-        del row["samplings"]
+        del row["samplings"], row["choice"]
         if self.samplings is not None:
             row["samplings"] = [_sampling_dict(sampling) for sampling in self.samplings]
         return row
@@ -160,6 +162,7 @@ class TrialResults:
             transcript=LOST if standing.is_hollow and self._reader.has_losses() else WHOLE,
             error=error_on_record(self._reader, trial, decisive),
             samplings=self._samplings(trial, decisive),
+            choice=sample.choice if sample is not None else "",
         )
 
     def score_records(self, trial: FoldedTrial) -> list[ScoreRecord]:

@@ -1,6 +1,6 @@
 """Executing a run: from an open session to its end, with the true exit code.
 
-0 complete · 1 finished, but trials failed, were blocked or remain · 5 storage failure · 130/143 interrupted
+0 complete · 1 finished, but trials failed, were blocked or remain · 5 storage failure · 129/130/143 interrupted
 """
 
 from __future__ import annotations
@@ -277,6 +277,7 @@ class Execution:
             deterministic=self._prepared.spec.deterministic is True,
             reuse=reuse,
             slots=self._selection.slots,
+            redone_by=self._selection.redone_by,
         )
         return TrialRunner(environment, self._models, history, self._fail_fast)
 

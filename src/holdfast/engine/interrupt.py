@@ -23,9 +23,16 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-INTERRUPTED, TERMINATED = 130, 143
-_SIGNALS = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+INTERRUPTED, TERMINATED, HUNG_UP = 130, 143, 129
+EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED, signal.SIGHUP: HUNG_UP}
+"""The signals that stop a session in an orderly way, and the exit code after each."""
 STUCK_SECONDS = 3.0
+
+
+def heeded_signals() -> list[signal.Signals]:
+    """Those that stop a session: all of them, but for a hangup that whoever started the program ignores (`nohup`)."""
+    is_hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [number for number in EXIT_CODES if number != signal.SIGHUP or not is_hangup_ignored]
 
 
 class Interrupt:
@@ -59,7 +66,7 @@ class Interrupt:
         """
         self._on_stuck = on_stuck
         if threading.current_thread() is threading.main_thread():
-            self._listen(list(_SIGNALS), missed())
+            self._listen(heeded_signals(), missed())
 
     def install_as_guest(self, missed: int) -> None:
         """Starts to listen to Ctrl-C in somebody else's process, in its main thread; `missed` as for `install`."""
@@ -96,11 +103,13 @@ class Interrupt:
     @staticmethod
     def ignore() -> None:
         """From now on signals change nothing: everything is done, and the exit code is final."""
-        for number in _SIGNALS:
+        for number in EXIT_CODES:
             signal.signal(number, signal.SIG_IGN)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
-        self.exit_code = self.exit_code or _SIGNALS[signal.Signals(number)]
+        if self._is_repeated_hangup(number):
+            return
+        self.exit_code = self.exit_code or EXIT_CODES[signal.Signals(number)]
         self._on_arrival()
         self._noted += 1
         if self._noted == 2 and self._on_stuck is not None:
@@ -110,9 +119,15 @@ class Interrupt:
         if self._noted > 2 and self._is_guest:
             raise KeyboardInterrupt
 
+    def _is_repeated_hangup(self, number: int) -> bool:
+        """Whether a terminal is gone a second time: the kernel and the shell each say so, and nobody asks for haste."""
+        return number == signal.SIGHUP and self._noted > 0
+
     def arrive(self, number: signal.Signals) -> None:
         """Acts on a signal, in the loop."""
-        self.exit_code = self.exit_code or _SIGNALS[number]
+        if self._is_draining and number == signal.SIGHUP:
+            return
+        self.exit_code = self.exit_code or EXIT_CODES[number]
         if self._is_draining:
             self._on_second(signal.Signals(number).name)
             return

@@ -25,9 +25,10 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
     """The directory of the run that `text` names.
 
     Raises:
-        UsageError: more than one run matches; they are listed.
+        UsageError: more than one run matches; they are listed. Or the name is empty.
         NotARun: no run matches.
     """
+    refuse_blank(text, "the run")
     if is_url(text):
         from holdfast.run.remote.merged_view import open_merged_view  # noqa: PLC0415 - for runs in a store only
 
@@ -40,6 +41,16 @@ def find_run(text: str, runs: Path = RUNS) -> Path:
         if path.exists():
             return path
     return _find_by_name(text, runs)
+
+
+def refuse_blank(place: str, what: str) -> None:
+    """Refuses what a shell makes of a variable that is not set, before it means the current directory.
+
+    Raises:
+        UsageError: the name of the place is empty or blank; `what` says what it was to be.
+    """
+    if not place.strip():
+        raise UsageError(f"The name of {what} is empty: {place!r}.", hint="A shell variable may not be set.")
 
 
 def find_newest_run(runs: Path = RUNS) -> Path:

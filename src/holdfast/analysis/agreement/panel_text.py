@@ -16,12 +16,17 @@ def panel_lines(panels: Mapping[str, PanelReport]) -> Iterator[str]:
                 f"{plain_name(name)} ({len(panel.judges)} judges, {panel.combine}): alpha {_figure(panel.alpha)},"
                 f" spread {_figure(panel.spread)}, effective judges {_figure(panel.effective_judges, '.2f')}"
             )
-        if panel.unscored:
-            yield f"{plain_name(name)}: {panel.unscored} unscored ({_reasons(panel.reasons)})"
-        for judge, reasons in panel.judges_unscored.items():
-            yield f"{plain_name(name)}/{plain_name(judge)}: {sum(reasons.values())} unscored ({_reasons(reasons)})"
+        yield from unscored_lines(name, panel)
         if panel.position is not None and panel.position.trials:
             yield from (f"{plain_name(name)}: {line}" for line in _position_lines(panel.position))
+
+
+def unscored_lines(name: str, panel: PanelReport) -> Iterator[str]:
+    """How many answers the judges of a scorer have left without a score, and why."""
+    if panel.unscored:
+        yield f"{plain_name(name)}: {panel.unscored} unscored ({_reasons(panel.reasons)})"
+    for judge, reasons in panel.judges_unscored.items():
+        yield f"{plain_name(name)}/{plain_name(judge)}: {sum(reasons.values())} unscored ({_reasons(reasons)})"
 
 
 def _figure(value: float | None, form: str = ".3f") -> str:

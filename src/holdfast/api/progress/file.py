@@ -52,6 +52,38 @@ async def _keep_writing(file: ProgressFile, interval: float) -> None:
         file.write()
 
 
+def correct_exit_code(started: StartedSession, exit_code: int) -> None:
+    """Puts the exit code of the process into the file, where a score below its bound has changed it after the end."""
+    spec = started.prepared.spec
+    if spec.runner.progress_file is None:
+        return
+    path = Path(spec.locate(spec.runner.progress_file))
+    # What could not be written was named at the session's end; another session may have the file by now.
+    with contextlib.suppress(OSError, ValueError):
+        found = msgspec.json.decode(path.read_bytes())
+        if isinstance(found, dict) and found.get("session") == started.session.number:
+            _write_whole(path, _formatted({**found, "exit_code": exit_code}))
+
+
+def _formatted(content: dict[str, Any]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    # A link is followed, and a device or a pipe is not replaced by a file.
+    path = path.resolve()
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it exists and is not a regular file")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
 class ProgressFile:
     """One such file."""
 
@@ -77,26 +109,11 @@ class ProgressFile:
         self._replace({"state": state, "ended_as": ended_as, "exit_code": exit_code}, counts)
 
     def _replace(self, state: dict[str, Any], counts: StateCounts) -> None:
-        data = msgspec.json.format(msgspec.json.encode(self._content(state, counts)), indent=2) + b"\n"
         try:
-            self._write_whole(data)
+            _write_whole(self._path, _formatted(self._content(state, counts)))
         except (OSError, ValueError) as error:
             # A name with a NUL, say, or no name at all is a ValueError.
             self._failures.note(str(self._path), error if isinstance(error, OSError) else str(error))
-
-    def _write_whole(self, data: bytes) -> None:
-        # A link is followed, and a device or a pipe is not replaced by a file.
-        path = self._path.resolve()
-        if path.exists() and not path.is_file():
-            raise OSError(errno.EINVAL, "it exists and is not a regular file")
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
-            raise
 
     def _content(self, state: dict[str, Any], counts: StateCounts) -> dict[str, Any]:
         progress, label = self._progress, self._progress.label

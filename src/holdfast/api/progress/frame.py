@@ -127,7 +127,8 @@ class ProgressFrame:
             FrameColumn("tokens", [count_text(group.tokens) for group in groups], 8),
             FrameColumn("cost", ["" if cost is None else money_text(cost, prices.currency) for cost in costs], 9),
             FrameColumn("retries", [str(group.retries) for group in groups], 10),
-            FrameColumn("failed", [str(group.failed + group.unfinished) for group in groups], 7),
+            FrameColumn("failed", [str(group.failed) for group in groups], 7),
+            FrameColumn("unfinished", [str(group.unfinished) for group in groups], 7),
         ]
         return [column for column in columns if column.rank <= _BAR_RANK or set(column.cells) - {"", "0"}]
 

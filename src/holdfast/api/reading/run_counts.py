@@ -23,6 +23,8 @@ class RunCounts(msgspec.Struct, frozen=True):
     remaining: int | None
     """failed + unfinished + not started"""
     remaining_by_reason: dict[str, int] | None
+    limited_by_reason: dict[str, int] = {}
+    """By the limit that was reached, how many are limited."""
 
     @classmethod
     def of(cls, counts: StateCounts) -> "RunCounts":

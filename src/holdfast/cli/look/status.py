@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.analysis.money import money_text
 from holdfast.analysis.sampling_report import SamplingCounts
+from holdfast.analysis.spending import tokens_text
 from holdfast.analysis.status import RunStatus, run_status
 from holdfast.cli.ui.json_output import as_object, print_json
 from holdfast.cli.ui.next_command import NextSteps, stop_lines
@@ -24,7 +25,7 @@ from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.core.start_time import start_time
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY
+from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, REFUSED
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.locate import find_run, known_runs
 from holdfast.terminal.text import printable, quantity, time_text
@@ -129,7 +130,7 @@ def _run_cells(status: RunStatus | UnreadableRun) -> list[str]:
 def _cost_text(status: RunStatus | UnreadableRun) -> str:
     if isinstance(status, UnreadableRun) or status.cost is None:
         return ""
-    return money_text(status.cost, status.currency)
+    return f"{'>=' if status.cost_is_lower_bound else ''}{money_text(status.cost, status.currency)}"
 
 
 def _holder_text(status: RunStatus) -> str:
@@ -151,19 +152,20 @@ def _print_status(shown: _ShownRun, *, all_sessions: bool) -> None:
 
 
 def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
-    counts, usage = status.counts, status.usage
+    counts = status.counts
     yield "name", status.name
     if status.held_by:
         yield "held by", status.held_by
-    yield "trials", f"{counts.finished_text()}, {counts.remaining_text()}"
+    yield "trials", f"{counts.finished_text()}{counts.unusual_text()}, {counts.remaining_text()}"
     if states := _states_text(counts):
         yield "states", states
     yield "started", f"{time_text(status.started_at)}; last written {time_text(status.last_updated_at)}"
     yield "calls", _calls_text(status)
     yield from (("ledger", line) for line in status.ledger)
-    yield "tokens", f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    yield "tokens", tokens_text(status.usage, is_partial=status.usage_is_partial)
     if status.cost is not None:
-        yield "cost", money_text(status.cost, status.currency)
+        least = "at least " if status.cost_is_lower_bound else ""
+        yield "cost", f"{least}{money_text(status.cost, status.currency)}"
     if status.samplings is not None:
         yield "sampling", _samplings_text(status.samplings)
     if status.remote is not None and (lag := str(status.remote.lag)):
@@ -203,7 +205,7 @@ def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
         command = continuing_command(status.format, status.run)
         return [f"written in an older format; continue in a new run with: {command}"]
     failures = None
-    if not {MODEL_DISABLED, NO_REPLY}.isdisjoint(status.counts.remaining_by_reason):
+    if not {MODEL_DISABLED, NO_REPLY, REFUSED}.isdisjoint(status.counts.remaining_by_reason):
         # Slow to load, and only where a model did not reply does the error decide.
         from holdfast.analysis.failure_groups import read_failures  # noqa: PLC0415
 

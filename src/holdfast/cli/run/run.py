@@ -83,7 +83,7 @@ def command(
     fork_words, run_words = _same_words(eval_file, **flags)
     request = RunRequest(
         spec,
-        run_dir or None,
+        run_dir,
         or_resume,
         reuse=reuse,
         source=eval_file,

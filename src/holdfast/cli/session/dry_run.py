@@ -91,9 +91,11 @@ def _forecast_text(item: CostBound, currency: str) -> str:
         return f"{item.model}: as many calls as the task's own code makes"
     most, about = "up to " if item.sampling else "", _about(item.is_lower_bound)
     planned = "" if item.cost is None else f" ({about} {money_text(item.cost, currency)})"
-    cost = "" if item.most_cost is None else f", which would cost {about} {money_text(item.most_cost, currency)}"
     calls = f"{most}{quantity(item.calls, 'call')}{planned}"
-    return f"{item.model}: {calls}, or {item.most_calls} if every attempt fails{cost}"
+    if item.most_calls == item.calls:
+        return f"{item.model}: {calls}"
+    cost = "" if item.most_cost is None else f", which would cost {about} {money_text(item.most_cost, currency)}"
+    return f"{item.model}: {calls}, or {item.most_calls} if every attempt fails in your code and is retried{cost}"
 
 
 def _about(is_lower_bound: bool) -> str:  # noqa: FBT001 - the one thing it is about
@@ -103,21 +105,27 @@ def _about(is_lower_bound: bool) -> str:  # noqa: FBT001 - the one thing it is a
 def _total_lines(prepared: PreparedEval, expected: list[CostBound]) -> Iterator[str]:
     """What all of it costs, and for which models no cost can be given although they have a price."""
     costs = [(item.cost, item.most_cost) for item in expected if item.cost is not None and item.most_cost is not None]
-    judged = [item.judging_cost for item in expected if item.judges]
-    if costs and len(costs) == len(expected) and judged and None not in judged:
-        total = math.fsum([*(most for _, most in costs), *(cost for cost in judged if cost is not None)])
-        text = money_text(total, prepared.spec.currency or USD)
-        yield f"all models and judges: at least {text} if every attempt fails"
-    elif costs and len(costs) == len(expected) > 1 and not judged:
-        planned, most = (
-            money_text(math.fsum(part), prepared.spec.currency or USD) for part in zip(*costs, strict=True)
-        )
-        about = _about(any(item.is_lower_bound for item in expected))
-        yield f"all models: {about} {planned}, or {most} if every attempt fails"
+    judged = [item.judging_costs for item in expected if item.judges]
+    known = [found for found in judged if found is not None]
+    if costs and len(costs) == len(expected) and len(known) == len(judged) and (len(costs) > 1 or judged):
+        planned, most = map(math.fsum, zip(*costs, *known, strict=True))
+        who = "all models and judges" if judged else "all models"
+        about = _about(bool(judged) or any(item.is_lower_bound for item in expected))
+        currency = prepared.spec.currency or USD
+        worst = _worst_text(planned, most, currency, judged=bool(judged))
+        yield f"{who}: {about} {money_text(planned, currency)}{worst}"
     unbounded = {item.model for item in expected if item.calls is not None and item.cost is None and not item.sampling}
     if priced := sorted(name for name in unbounded if prepared.spec.models[name].price is not None):
         names = ", ".join(priced)
         yield f"No cost is given for {names}: set generation.max_tokens to get an upper bound of the cost."
+
+
+def _worst_text(planned: float, most: float, currency: str, *, judged: bool) -> str:
+    """What it would be if everything that can be asked again is asked again; nothing where that is the same."""
+    if most <= planned:
+        return ""
+    why = "attempts fail or verdicts have to be asked for twice" if judged else "every attempt fails"
+    return f", or {money_text(most, currency)} if {why}"
 
 
 def _sampling_lines(item: CostBound, currency: str) -> Iterator[str]:
@@ -138,8 +146,11 @@ def _sampling_lines(item: CostBound, currency: str) -> Iterator[str]:
 def _judge_lines(item: CostBound, currency: str) -> Iterator[str]:
     """How often each judge may be asked beside that."""
     for name, bound in item.judges.items():
-        cost = "" if bound.cost is None else f", which would cost at least {money_text(bound.cost, currency)}"
-        yield f"judge {name}: up to {quantity(bound.calls, 'call')}, repairs and further attempts included{cost}"
+        cost, most = (
+            "" if one is None else f" (at least {money_text(one, currency)})" for one in (bound.cost, bound.most_cost)
+        )
+        calls = f"{quantity(bound.calls, 'call')}{cost}"
+        yield f"{name}, as a judge: {calls}, or {bound.most_calls} if every verdict has to be asked for twice{most}"
 
 
 def _cost_of(cost: float | None, currency: str) -> str:

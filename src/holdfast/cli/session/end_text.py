@@ -10,7 +10,7 @@ from holdfast.cli.ui.next_command import NextSteps, stop_lines
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, INCOMPLETE, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.run.core.display_text import nearby, shell_word
-from holdfast.run.fold.rows.trial_row import NO_REPLY, TASK_ERROR
+from holdfast.run.fold.rows.trial_row import NO_REPLY, REFUSED, TASK_ERROR
 from holdfast.terminal.text import printable
 
 
@@ -31,7 +31,7 @@ class EndText:
                 yield f"Check the run, then resume it with: holdfast resume {shell_word(loss.moved_to)}"
             return
         if self._ended.exit_code == 0 and self._counts.is_complete:
-            yield f"Complete: {self._counts.finished} of {self._counts.planned} trials."
+            yield f"Complete: {self._finished_text('trials')}."
             yield f"See the answers with: holdfast show {shell_word(self._place)}"
             return
         if self._ended.how == FINISHED_WITH_FAILURES and self._counts.is_complete:
@@ -64,8 +64,7 @@ class EndText:
 
     def _finished_text(self, what: str) -> str:
         counts = self._counts
-        blocked = f", {counts.blocked} of them blocked by a content policy" if counts.blocked else ""
-        return f"{counts.finished} of {counts.planned} {what}{blocked}"
+        return f"{counts.finished} of {counts.planned} {what}{counts.unusual_text()}"
 
     def _failure_lines(self) -> Iterator[str]:
         only = self._failures.only
@@ -77,7 +76,8 @@ class EndText:
     @property
     def _got_no_reply(self) -> bool:
         """Whether trials remain for this reason only."""
-        return bool(self._ended.exit_code) and set(self._counts.remaining_by_reason) == {NO_REPLY}
+        reasons = self._counts.remaining_by_reason.keys()
+        return bool(self._ended.exit_code and reasons) and reasons <= {NO_REPLY, REFUSED}
 
     def _no_reply_text(self) -> str:
         """The error as it is, with what to check, then what happens; a refusal would be repeated on resume."""

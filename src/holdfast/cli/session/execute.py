@@ -12,6 +12,7 @@ from holdfast.analysis.fail_under import ScoreBound
 from holdfast.api.event_text import EventText
 from holdfast.api.execute import ForegroundProgram, execute_session
 from holdfast.api.progress.display import ProgressDisplay
+from holdfast.api.progress.file import correct_exit_code
 from holdfast.api.start import StartInterrupted
 from holdfast.cli.session.messages import EndMessage, print_complete, print_start
 from holdfast.cli.session.output_options import SessionOutput
@@ -20,7 +21,7 @@ from holdfast.cli.ui.standard_streams import silencing_messages
 from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.engine.events import UNAWAITED_ERROR, Events, Interrupted, ModelDisabled, Note, TaskStopped
 from holdfast.engine.execution import Execution, SessionOutcome
-from holdfast.engine.interrupt import INTERRUPTED, TERMINATED
+from holdfast.engine.interrupt import EXIT_CODES
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.errors import HoldfastError
@@ -75,7 +76,9 @@ async def _execute_and_print(started: StartedSession, message: EndMessage, outpu
     ended = await execute_session(started, program)
     # Printed before the loop is closed, because closing it waits for threads that a task may have left.
     code = print_end(ended)
-    if ended.exit_code in {INTERRUPTED, TERMINATED}:
+    if code != ended.exit_code:
+        correct_exit_code(started, code)
+    if ended.exit_code in EXIT_CODES.values():
         exit_soon(ended.exit_code)
     return code
 

@@ -103,6 +103,9 @@ def _print_slots(selection: TrialSelection) -> None:
     if held := selection.scores_that_hold:
         verb = "holds" if held == 1 else "hold"
         say(f"{held} of {sum(map(len, slots.values()))} scores {verb}, since the targets have not changed there.")
+    if selection.left_out:
+        answers_left = quantity(selection.left_out, "answer")
+        say(f"Not scored: {answers_left} of models or tasks that the eval leaves out; `holdfast resume` scores them.")
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
@@ -137,7 +140,8 @@ def _print_complete(
         return
     if scores is not None:
         scores.print_table()
-    done = f"{counts.finished} of {counts.planned} trials finished, {counts.remaining_text()}"
+    finished = f"{counts.finished} of {counts.planned} trials finished{counts.unusual_text()}"
+    done = f"{finished}, {counts.remaining_text()}"
     if complete.rescoring:
         why = "no selected answer lacks a score of these scorers"
         if counts.failed_in_slots:
@@ -148,8 +152,8 @@ def _print_complete(
     elif complete.selected is not None:
         click.echo(f"{complete.place}: nothing was run: all {complete.selected} selected trials are finished; {done}.")
     else:
-        blocked = f", {counts.blocked} of them blocked by a content policy" if counts.blocked else ""
-        click.echo(f"{complete.place}: complete, {counts.finished} of {counts.planned}{blocked}; nothing was run.")
+        finished = f"{counts.finished} of {counts.planned}{counts.unusual_text()}"
+        click.echo(f"{complete.place}: complete, {finished}; nothing was run.")
 
 
 def _print_left(complete: CompleteRun, scores: RunScores | None, done: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import click
@@ -12,6 +12,7 @@ from holdfast.analysis.fail_under import ScoreBound, compare_bounds
 from holdfast.analysis.ledger import Ledger, session_ledger
 from holdfast.analysis.report import GroupReport, Report, make_report
 from holdfast.analysis.score_table import score_table
+from holdfast.analysis.text_table import plain_name
 from holdfast.cli.ui.fail_under_option import bound_failures
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
@@ -21,6 +22,7 @@ from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
+from holdfast.terminal.text import printable
 
 
 class RunScores(NamedTuple):
@@ -34,16 +36,32 @@ class RunScores(NamedTuple):
     """Of the session that has just ended."""
 
     def print_table(self) -> None:
-        """Prints the scores, and above them how many trials they are over if that is not all; nothing without any."""
+        """Prints the scores, and below them what a reader of them has to know."""
+        notes = [f"note: {printable(note)}" for note in self.report.notes]
+        if lines := [*self._table_lines(), *self._unscored_lines(), *notes]:
+            click.echo("\n".join([*lines, ""]))
+
+    def _unscored_lines(self) -> Iterator[str]:
+        """Which answers judges have left without a score, and why: the table has only a dash for them."""
+        for task, models in self.report.tasks.items():
+            for model, group in models.items():
+                for name, panel in (group.panels or {}).items():
+                    from holdfast.analysis.agreement.panel_text import unscored_lines  # noqa: PLC0415 - few have judges
+
+                    where = f"{plain_name(task)} · {plain_name(model)}"
+                    yield from (f"{where}: {line}" for line in unscored_lines(name, panel))
+
+    def _table_lines(self) -> list[str]:
+        """The table, and above it how many trials it is over if that is not all; nothing without scores."""
         tasks, coverage = self.report.tasks, self.report.coverage
         scored = sum(_scored_trials(group) for models in tasks.values() for group in models.values())
         if not scored:
-            return
-        if scored < coverage.planned:
-            incomplete = "INCOMPLETE: " if coverage.remaining else ""
-            click.echo(f"{incomplete}scores over {scored} of {coverage.planned} trials")
+            return []
         table = score_table(tasks, self.report.currency, output_columns())
-        click.echo("\n".join([*table, ""]))
+        if scored == coverage.planned:
+            return table
+        incomplete = "INCOMPLETE: " if coverage.remaining else ""
+        return [f"{incomplete}scores over {scored} of {coverage.planned} trials", *table]
 
 
 def _scored_trials(group: GroupReport) -> int:
@@ -72,11 +90,13 @@ def read_scores(place: str, session: int = 0) -> RunScores | None:
 def scores_object(scores: RunScores | None, bounds: Sequence[ScoreBound]) -> dict[str, Any]:
     """The keys of the scores in the JSON of a session, as in the report; null if they could not be read."""
     if scores is None:
-        return {"tasks": None, "cost": None, "currency": None, "calls": None, "fail_under": None}
+        keys = ("tasks", "cost", "currency", "calls", "notes", "redone", "fail_under")
+        return dict.fromkeys(keys)
     report, ledger = scores.report, scores.ledger
     repeated, refused = ledger.repeated, ledger.refused_model
     calls = {"repeated": repeated, "refused_model": refused, "unused": ledger.unused, "saved": {"calls": ledger.saved}}
-    found = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "calls": calls}
+    found: dict[str, Any] = {"tasks": report.tasks, "cost": report.cost, "currency": report.currency, "calls": calls}
+    found |= {"notes": report.notes, "redone": report.redone}
     return {**found, "fail_under": compare_bounds(bounds, scores.plan, report.tasks)}
 
 

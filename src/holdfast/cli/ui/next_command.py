@@ -16,7 +16,7 @@ from holdfast.run.core.inputs import LISTED_TRIALS
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.drift.rerun_command import evaluate_line, rerun_command
-from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, TASK_ERROR
+from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, REFUSED, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.terminal.text import printable, quantity
@@ -37,7 +37,7 @@ class RunCommands(NamedTuple):
     rerun: str
     """Starts the eval once more, after its code was changed, and pays for nothing that the run has answered."""
     rescore: str
-    """Keeps the answers, and scores them with changed code."""
+    """Scores the recorded answers with changed code."""
     corrected: str
     """Where the name of a model was wrong: a new run with the right one, which keeps what is finished."""
     is_python: bool = False
@@ -53,18 +53,17 @@ def run_commands(first: SessionRecord | None, place: str) -> RunCommands:
         f"holdfast resume {run}",
         f"holdfast resume {run} --redo 'status=failed'",
         rerun_command(first, place) or f"holdfast fork {run}",
-        f"holdfast fork {run} --run-dir NEW, then: holdfast resume NEW  (keeps the answers)",
+        f"holdfast rescore {run}  (no model under test is called)",
         f"holdfast fork {run} --config EVAL  (the new run keeps what is finished)",
     )
 
 
 def _python_lines(place: str) -> RunCommands:
-    forked = f"fork({place!r}, run='NEW', tasks=tasks); {evaluate_line('NEW', 'run')}"
     return RunCommands(
         evaluate_line(place, "run"),
         evaluate_line(place, "run", redo="status=failed"),
         evaluate_line(place, "reuse"),
-        f"{forked}; keeps the answers",
+        f"rescore({place!r}, tasks=tasks)  # in Python, with the tasks as they are now",
         f"{evaluate_line(place, 'reuse')}; pays for nothing that is finished",
         is_python=True,
     )
@@ -111,7 +110,7 @@ class NextSteps:
     def _has_only_errors(self) -> bool:
         """Whether every trial that a resume would run has an error, or waits for a model that is disabled."""
         reasons = set(self._counts.remaining_by_reason)
-        return reasons <= {NO_REPLY, MODEL_DISABLED} or (reasons == {MODEL_DISABLED, NOT_STARTED})
+        return reasons <= {NO_REPLY, REFUSED, MODEL_DISABLED} or (reasons == {MODEL_DISABLED, NOT_STARTED})
 
     def _setting_line(self, setting: str) -> str:
         if self._commands.is_python:

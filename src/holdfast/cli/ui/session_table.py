@@ -61,6 +61,9 @@ def session_lines(sessions: Sequence[SessionStatus], columns: int, *, all_sessio
 
 def _cells(session: SessionStatus) -> list[str]:
     doubtful = f"up to {session.in_flight_at_kill}" if session.in_flight_at_kill else "0"
+    if session.ended_as == "running":
+        # Only what was in flight at its end is known from the journal.
+        doubtful = ""
     return [
         str(session.number),
         time_text(session.started_at, zone=False)[:_MINUTE],

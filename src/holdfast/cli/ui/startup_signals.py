@@ -20,7 +20,7 @@ from typing import Any
 
 from holdfast.errors import HoldfastError
 
-_EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
+_EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 _STOPPING_SECONDS = 2.0
 """How long stopping takes at the most, unless something in the program has swallowed the interrupt."""
 
@@ -72,7 +72,9 @@ class StartupSignals:
             yield
             return
         self.number, self._raised_at = 0, 0.0
-        before = {number: signal.signal(number, self._remember) for number in _EXIT_CODES}
+        # A hangup that whoever started the program ignores, as `nohup` does, stays ignored.
+        ignored = {signal.SIGHUP} if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else set()
+        before = {number: signal.signal(number, self._remember) for number in _EXIT_CODES if number not in ignored}
         hook, sys.unraisablehook = sys.unraisablehook, self._report_unraisable
         try:
             yield

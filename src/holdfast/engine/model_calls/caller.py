@@ -17,7 +17,7 @@ import msgspec
 from holdfast.engine.events import CallRetried, Events
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import Reservation
-from holdfast.engine.model_calls.reply_warnings import ReplyWarnings
+from holdfast.engine.model_calls.reply_warnings import CUT_OFF, ReplyWarnings
 from holdfast.engine.model_calls.served_model import ServedModels, UnexpectedModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
@@ -42,6 +42,7 @@ from holdfast.spec.loading.error_messages import key_path
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 60.0
 _LONGEST_REQUESTED_PAUSE = 3600.0
+_UNREMARKABLE = USUAL_REASONS - {CUT_OFF}
 _OF_ACCOUNT = {401, 402}
 """A refused key and no credit concern every call."""
 _HOPELESS = {*_OF_ACCOUNT, 403, 404}
@@ -267,7 +268,7 @@ class Caller:
             model.estimate.learn(request, reply.usage)
         if reply.model != model.last_name:
             self.served.check(model, reply)
-        if reply.finish not in USUAL_REASONS or reply.usage is None or reply.warnings:
+        if reply.finish not in _UNREMARKABLE or reply.usage is None or reply.warnings or not reply.content:
             self._check_oddities(model, reply)
         self.note_unsent_schema(model, request)
         if reply.model != model.last_name:

@@ -14,9 +14,11 @@ from holdfast.errors import RunHeld, StorageFailure
 from holdfast.models.errors import excerpt
 from holdfast.models.finish_reasons import is_known_reason
 from holdfast.models.message import UNKNOWN_USAGE, Reply
-from holdfast.run.core.records import REPLY_NOTE, NoteRecord
+from holdfast.run.core.records import CUT_OFF_REPLY, EMPTY_REPLY, REPLY_NOTE, NoteRecord
 
 FINISH, SCHEMA = "finish", "response_schema"
+CUT_OFF = "length"
+"""The finish reason of a reply that reached its longest length."""
 _MOST_REASONS = 10
 """How many unknown finish reasons of a model are distinguished: a server may give a new one with every reply."""
 _REASON_CHARACTERS = 80
@@ -39,8 +41,13 @@ class ReplyWarnings:
         """Takes note of a reply that is not as usual."""
         for kind, text in reply.warnings.items():
             self._warn(model.name, kind, text)
-        if reply.usage is None and UNKNOWN_USAGE not in reply.warnings and model.spec.price is not None:
-            self._warn(model.name, UNKNOWN_USAGE, "A reply came without usage, so its tokens are unknown.")
+        if reply.usage is None and UNKNOWN_USAGE not in reply.warnings:
+            text = "A reply came without usage, so its tokens are unknown."
+            self._warn(model.name, UNKNOWN_USAGE, text, is_said=model.spec.price is not None)
+        if is_empty(reply):
+            self._warn(model.name, EMPTY_REPLY, f"A reply is empty (finish: {reply.finish or 'none'}).")
+        if reply.finish == CUT_OFF:
+            self._warn(model.name, CUT_OFF_REPLY, "A reply was cut off at its longest length, max_tokens.")
         if not is_known_reason(reply.finish):
             self._note_reason(model.name, excerpt(reply.finish, _REASON_CHARACTERS))
 
@@ -54,7 +61,7 @@ class ReplyWarnings:
             kind, reason = f"{FINISH} …", "…"
         self._warn(model, kind, f"A reply ended with the unknown finish_reason {reason!r}; it is kept as it is.")
 
-    def _warn(self, model: str, kind: str, text: str) -> None:
+    def _warn(self, model: str, kind: str, text: str, *, is_said: bool = True) -> None:
         counts = self.counts.setdefault(model, {})
         counts[kind] = counts.get(kind, 0) + 1
         if kind == UNKNOWN_USAGE:
@@ -62,4 +69,10 @@ class ReplyWarnings:
         if counts[kind] == 1:
             with contextlib.suppress(StorageFailure, RunHeld):  # whoever waits for the journal gets the error
                 self._record(NoteRecord(kind=REPLY_NOTE, text=f"{model}: {text}", data={"model": model, "about": kind}))
-            self._events.emit(Note(ODD_REPLY, model, text))
+            if is_said:
+                self._events.emit(Note(ODD_REPLY, model, text))
+
+
+def is_empty(reply: Reply) -> bool:
+    """Whether nothing is in it that a solver could answer with."""
+    return isinstance(reply.content, str) and not reply.content.strip() and not reply.tool_calls and not reply.refusal

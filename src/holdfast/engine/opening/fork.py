@@ -34,7 +34,16 @@ from holdfast.engine.trials.scopes import slot_path
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.recorded_code import recorded_code
-from holdfast.run.core.records import Coordinates, NoteRecord, Record, SessionRecord, ShareKey, Status, StepRecord
+from holdfast.run.core.records import (
+    REDO_NOTE,
+    Coordinates,
+    NoteRecord,
+    Record,
+    SessionRecord,
+    ShareKey,
+    Status,
+    StepRecord,
+)
 from holdfast.run.core.slots.slot_versions import slots_by_name
 from holdfast.run.drift.served_names import recorded_name, served_note
 from holdfast.run.fold.reader import RunReader
@@ -109,7 +118,7 @@ class ForkForecast(msgspec.Struct, frozen=True):
 
     planned: int
     kept: int
-    """Finished trials whose answers would be kept, to be scored again or not."""
+    """Trials whose answers would be kept, to be scored again or not."""
 
 
 _MOST_FORECAST = 20_000
@@ -149,10 +158,10 @@ class _KeptTrials:
         self._kept_usage: dict[ShareKey, Usage] = {}
 
     def count_kept(self) -> int:
-        """How many finished trials of the run keep their answers."""
+        """How many trials of the run keep their answers, those that have failed in a scorer too."""
         unchanged = (planned.key for planned in self._planned() if not self._difference(planned))
         found = map(self._reader.fold.find, unchanged)
-        return sum(trial is not None and trial.state.is_finished for trial in found)
+        return sum(trial is not None and bool(trial.row.counted or trial.row.answered) for trial in found)
 
     def _planned(self) -> Iterator[PlannedTrial]:
         for task in self._new.prepared.tasks:
@@ -166,6 +175,7 @@ class _KeptTrials:
         text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"
         runs = [noted_run(self._source, self._reader.layout.root)]
         yield from (served_note(model, name, is_reused=True) for model, name in sorted(self._names))
+        yield from (note for _, note in self._reader.notes() if note.kind == REDO_NOTE)
         yield NoteRecord(kind=FORK, text=text, data={"run": self._source, "trials": self._taken, "runs": runs})
 
     def _records_of(self, planned: PlannedTrial) -> Iterator[Record]:

@@ -30,7 +30,7 @@ from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.inputs import SourceFile, copy_inputs
-from holdfast.run.core.records import Input, SessionRecord
+from holdfast.run.core.records import REDO_NOTE, Input, NoteRecord, SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
@@ -118,7 +118,8 @@ class _Resumption:
         whole = with_trees(code, reader.sessions)
         name_slots(prepared, reader.sessions, whole, plan.weights, plan.decision)
         find_scores_that_hold(prepared, reader, whole, plan.weights)
-        self._selection = select_trials(self._request, reader, prepared, plan_entries(prepared))
+        request = replace(self._request, offered=self._offer.spec if self._offer is not None else None)
+        self._selection = select_trials(request, reader, prepared, plan_entries(prepared))
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
@@ -164,6 +165,8 @@ class _Resumption:
         related = new_family_note(session.reader, family_warning(self._prepared.tasks, self._prepared.spec.models))
         if related is not None:
             session.sink.put(related)
+        if redone_by := self._selection.redone_by:
+            session.sink.put(NoteRecord(kind=REDO_NOTE, text=f"--redo {self._request.redo}", data={"by": redone_by}))
         return StartedSession(
             session,
             self._prepared,

@@ -1,8 +1,9 @@
 """What an eval may cost: at most, before anything is called; and likely, by what trials have taken so far.
 
-A declarative task asks once in every attempt, or as often as its sampling may (sampling_cost.py). How often a Python
-solver asks is up to its code, and is not estimated. Tokens of a prompt are estimated from its length; a reply is
-assumed to be as long as `max_tokens` allows, so without that there is no bound, and none is given.
+A declarative task asks once, or as often as its sampling may (sampling_cost.py): it has no code that could fail, so no
+attempt follows the first, unless functions of a user check what is sampled. How often a Python solver asks is up to
+its code, and is not estimated. Tokens of a prompt are estimated from its length; a reply is assumed to be as long as
+`max_tokens` allows, so without that there is no bound, and none is given.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from holdfast.run.core.records import ShareKey
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
 from holdfast.spec import EvalSpec, ModelSpec, plain_data
+from holdfast.tasks.judges.judge_reply import CALLS
 from holdfast.tasks.judges.panels import judge_slots
 from holdfast.tasks.solver import Generate
 
@@ -52,6 +54,16 @@ class ModelBound(msgspec.Struct, frozen=True, omit_defaults=True):
     cost: float | None = None
 
 
+class JudgeBound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one judge is asked for: one call for each verdict, or two for each that has to be repaired."""
+
+    calls: int
+    most_calls: int
+    cost: float | None = None
+    """What `calls` cost at least: a judge reads the question, the answer, and more."""
+    most_cost: float | None = None
+
+
 class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     """The calls and the cost of one task on one model, at most."""
 
@@ -61,7 +73,7 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int | None = None
     """Calls if no attempt fails, at most; None where the task's own code decides."""
     most_calls: int | None = None
-    """Calls if every attempt fails and is made again."""
+    """Calls if every attempt fails and is made again; the same number where no code of a user could fail."""
     most_cost: float | None = None
     """What those would cost, with replies as long as they may be; None without a price, `max_tokens`, or a count."""
     sampling: SamplingShape | None = None
@@ -70,14 +82,20 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the worst case may cost more than that: repaired requests, and those to judges, are longer."""
     by_model: dict[str, ModelBound] = {}
     """Of a sampling, what each model may be asked for if every attempt fails, taken by itself."""
-    judges: dict[str, ModelBound] = {}
-    """What each judge may be asked for beside that, if every verdict is asked for twice and every attempt fails."""
+    judges: dict[str, JudgeBound] = {}
+    """What each judge is asked for beside that."""
 
     @property
-    def judging_cost(self) -> float | None:
-        """What the judges cost at most; None where that of one is not known."""
-        costs = [bound.cost for bound in self.judges.values()]
-        return None if None in costs else math.fsum(cost for cost in costs if cost is not None)
+    def judging_costs(self) -> tuple[float, float] | None:
+        """What the judges cost if every verdict takes one call, and if each takes two; None where it is not known."""
+        found = [
+            (one.cost, one.most_cost)
+            for one in self.judges.values()
+            if one.cost is not None and one.most_cost is not None
+        ]
+        if len(found) < len(self.judges):
+            return None
+        return math.fsum(cost for cost, _ in found), math.fsum(most for _, most in found)
 
     @property
     def cost(self) -> float | None:
@@ -108,36 +126,37 @@ def _with_judges(bound: CostBound, task: PlannedTask, models: Mapping[str, Model
         read = _prompt_tokens(task, solver) + longest
     calls: Counter[str] = Counter()
     for slot in slots:
-        calls[slot.model] += slot.calls * bound.trials * (task.max_retries + 1)
+        calls[slot.model] += slot.calls * bound.trials
     judges = {name: _judge_bound(models[name], count, read) for name, count in calls.items()}
     return msgspec.structs.replace(bound, judges=judges)
 
 
-def _judge_bound(model: ModelSpec, calls: int, read: float | None) -> ModelBound:
+def _judge_bound(model: ModelSpec, most: int, read: float | None) -> JudgeBound:
+    calls = most // CALLS
     each = None if read is None else call_cost(model, read, model.generation.max_tokens)
-    return ModelBound(calls, None if each is None else each * calls)
+    return JudgeBound(calls, most) if each is None else JudgeBound(calls, most, each * calls, each * most)
 
 
 def _cost_bound(task: PlannedTask, name: str, models: Mapping[str, ModelSpec]) -> CostBound:
     trials, solver = task.planned_of(name), task.task.solver
     if not isinstance(solver, Generate):
         return CostBound(task.name, name, trials)
-    most = trials * (task.max_retries + 1)
     if solver.is_sampled:
-        return _sampling_bound(task, cast("SampledGenerate", solver), name, models, most)
+        return _sampling_bound(task, cast("SampledGenerate", solver), name, models)
     longest = solver.generation.get("max_tokens", models[name].generation.max_tokens)
     cost = call_cost(models[name], _prompt_tokens(task, solver), longest)
-    return CostBound(task.name, name, trials, trials, most, None if cost is None else most * cost)
+    return CostBound(task.name, name, trials, trials, trials, None if cost is None else trials * cost)
 
 
 def _sampling_bound(
-    task: PlannedTask, solver: SampledGenerate, name: str, models: Mapping[str, ModelSpec], most: int
+    task: PlannedTask, solver: SampledGenerate, name: str, models: Mapping[str, ModelSpec]
 ) -> CostBound:
     # Most evals have none.
     from holdfast.engine.planning.sampling_cost import SamplingCost  # noqa: PLC0415
 
     each = SamplingCost(solver, name, models, _prompt_tokens(task, solver))
     trials, cost = task.planned_of(name), each.cost()
+    most = trials * (task.max_retries + 1) if each.runs_own_code else trials
     return CostBound(
         task.name,
         name,

@@ -11,7 +11,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from holdfast.engine.planning.cost import ModelBound, SamplingShape, call_cost
+from holdfast.sampling.requirements.built_in import BuiltInRequirement
 from holdfast.sampling.requirements.requirement import Requirement
+from holdfast.sampling.requirements.user_function import FunctionRequirement
 from holdfast.sampling.solver import SampledGenerate
 from holdfast.sampling.strategies.strategy import Strategy, most_calls
 from holdfast.spec import ModelSpec
@@ -40,6 +42,14 @@ class SamplingCost:
         """Whether the worst case may cost more, because what is asked then is longer than what is known now."""
         repairs = type(self._strategy).repair is not Strategy.repair and self.shape.turns > 1
         return repairs or bool(self._judges) or self._full_cost() is None
+
+    @property
+    def runs_own_code(self) -> bool:
+        """Whether functions of a user take part, which may raise: then another attempt follows."""
+        strategy = self._strategy
+        scorer = () if strategy.scorer is None else (strategy.scorer,)
+        own = [one for one in (*self._solver.checks, *scorer) if _is_own(one)]
+        return bool(own or strategy.hooks) or not type(strategy).__module__.startswith("holdfast.")
 
     def by_model(self, samplings: int) -> dict[str, ModelBound]:
         """What each model may be asked for in a number of samplings."""
@@ -106,3 +116,7 @@ class SamplingCost:
     def _capped(self, calls: int) -> int:
         cap = self._strategy.budget.calls
         return calls if cap is None else min(calls, cap)
+
+
+def _is_own(check: Requirement) -> bool:
+    return not isinstance(check, BuiltInRequirement) or isinstance(check, FunctionRequirement)

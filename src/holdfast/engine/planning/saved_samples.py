@@ -19,6 +19,7 @@ from holdfast.errors import ConfigurationError, HoldfastError, ResumeAborted, Us
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
+from holdfast.tasks.choices import LETTERS, target_index
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import key_name, key_text
@@ -43,6 +44,8 @@ class SavedSample(NamedTuple):
     metadata: Mapping[str, Any]
     sample_id: str
     """The id that the dataset gives; empty where the sample's key is a digest of its content."""
+    choice: str = ""
+    """The choice that the target means, with its letter; empty where there are no choices."""
 
 
 class SavedSamples:
@@ -157,4 +160,17 @@ class _TaskSamples(NamedTuple):
         target = None if self.is_target_unknown else sample.target
         has_variants = self.solver is not None and AXIS in axes
         asked = self.solver.question(sample, axes) if self.solver is not None and has_variants else sample.input
-        return SavedSample(msgspec.to_builtins(asked), target, sample.metadata, sample.id or "")
+        choice = "" if target is None else _right_choice(sample)
+        return SavedSample(msgspec.to_builtins(asked), target, sample.metadata, sample.id or "", choice)
+
+
+def _right_choice(sample: Sample) -> str:
+    """As the model saw it: "B) Paris"."""
+    if not sample.choices:
+        return ""
+    try:
+        index = target_index(sample)
+    except ConfigurationError:
+        # Only the scorer `choice` asks for a target that is one of them.
+        return ""
+    return f"{LETTERS[index]}) {sample.choices[index]}"

@@ -14,13 +14,16 @@ from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.errors import UsageError
-from holdfast.run.core.records import Coordinates, PlanEntry
+from holdfast.run.core.records import BY_RESULTS, BY_SCORES, Coordinates, PlanEntry
 from holdfast.run.fold.candidate import TrialCandidate, names_of
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
 from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Names, Where, parse_where
+from holdfast.spec import EvalSpec
 from holdfast.tasks.judges.panels import shown_names
+
+_OF_RESULTS = frozenset({"status", "reason", "cost", "tokens", "seconds"})
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class SelectionRequest:
     """The prefix of the names of the two where they are given."""
     rescoring: bool = False
     """Whether only answers that are on record are scored, and nothing else is run."""
+    offered: EvalSpec | None = None
+    """The eval that a rescoring was given: answers of models and tasks that it leaves out are not scored."""
 
     def __bool__(self) -> bool:
         return self.where is not None or self.redo is not None or self.rescoring
@@ -55,12 +60,16 @@ class TrialSelection(NamedTuple):
     """How many of those have failed or belong to a stopped task, and are not run."""
     failed_again: int = 0
     """How many of the trials that are attempted once more have failed."""
+    redone_by: str = ""
+    """What finished trials that are attempted once more were selected by, if that is something of their results."""
     redone_tasks: frozenset[str] = frozenset()
     """The tasks of which a trial is attempted once more: none of them is stopped any longer."""
     slots: Mapping[str, KeySet] | None = None
     """Of a rescoring, by the name of a slot, the trials in which it is filled."""
     scores_that_hold: int = 0
     """How many of those scores are on record and hold, since the targets of their samples are as they were."""
+    left_out: int = 0
+    """Of a rescoring, how many answers lack scores of which the eval has left out the model or the task."""
 
     def takes(self, planned: PlannedTrial) -> bool:
         """Whether a trial that is not finished is run in this session."""
@@ -176,8 +185,20 @@ class _Selecting:
             self._blocked,
             failed=len(self._stuck) + len(self._of_stopped) - len(freed),
             failed_again=self._failed_again,
+            redone_by=_result_named(self._redo) if self._redo is not None and self._again else "",
             redone_tasks=frozenset(self._redone_tasks),
         )
+
+
+def _result_named(redo: Where) -> str:
+    """What of a trial's result an expression asks for; empty where it selects by something else.
+
+    A lost transcript is nothing that the trial's result decides.
+    """
+    if "scores" in redo.fields:
+        return BY_SCORES
+    harmless = {"status", "reason"} if "transcript" in redo.fields else set()
+    return BY_RESULTS if redo.fields & (_OF_RESULTS - harmless) else ""
 
 
 def candidate_of(reader: RunReader, fold: RunFold, planned: PlannedTrial, trial: FoldedTrial | None) -> TrialCandidate:

@@ -19,6 +19,8 @@ from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.fold.candidate import TrialCandidate
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.where.expression import Where, parse_where
+from holdfast.spec import EvalSpec
+from holdfast.spec.models_under_test import declared_judges, models_under_test
 from holdfast.tasks.scorers.recorded import can_score
 
 
@@ -38,7 +40,7 @@ def select_slots(
     found: defaultdict[str, list[str]] = defaultdict(list)
     answered = KeySet([*fold.keys_with_end(), *fold.answered_without_end()])
     trials: list[str] = []
-    matched = held = 0
+    matched = held = left_out = 0
     for planned in all_trials(prepared):
         if bytes.fromhex(planned.key) not in answered or (trial := fold.find(planned.key)) is None:
             continue
@@ -48,6 +50,9 @@ def select_slots(
         slots = list(_matching(where, candidate_of(reader, fold, planned, trial), planned))
         matched += bool(slots)
         missing = [slot for slot in slots if slot not in trial.standing.scorers] if trial.standing.lacks_scores else []
+        if missing and not _is_offered(planned, request.offered):
+            left_out += 1
+            continue
         trials += [planned.key] if missing else []
         for slot in missing:
             found[slot].append(planned.key)
@@ -62,6 +67,7 @@ def select_slots(
         0,
         slots={slot: KeySet(keys) for slot, keys in found.items()},
         scores_that_hold=held,
+        left_out=left_out,
     )
 
 
@@ -69,6 +75,14 @@ def _holds(slot: str, planned: PlannedTrial, filled: frozenset[str]) -> bool:
     """Whether the slot is filled with a score on record: its sample has kept its target."""
     held = planned.task.scores_that_hold
     return held is not None and held.slot_for(slot, planned.position, filled) is not None
+
+
+def _is_offered(planned: PlannedTrial, offered: EvalSpec | None) -> bool:
+    """Whether the eval that was given still asks for a trial; what it leaves out is kept, and not paid for again."""
+    if offered is None:
+        return True
+    task = offered.tasks.get(planned.task.name)
+    return task is not None and planned.model in (task.models or models_under_test(offered, declared_judges(offered)))
 
 
 def _matching(where: Where | None, candidate: TrialCandidate, planned: PlannedTrial) -> Iterator[str]:

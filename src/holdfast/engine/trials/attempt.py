@@ -75,6 +75,7 @@ class Attempt:
             text=found.text,
             value=found.value,
             unscored=found.unscored,
+            redone_by=self._environment.redone_by if self._planned.again else "",
             about=self._trial.about(),
         )
         # Where a scorer may take long or cost money, the answer is durable before it begins.

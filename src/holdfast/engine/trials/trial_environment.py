@@ -57,5 +57,7 @@ class TrialEnvironment:
     """What was imported before the first trial: the same in every session, whatever functions of steps import."""
     slots: Mapping[str, KeySet] | None = None
     """By name, the trials whose slots are filled in this session; None where all that are missing are."""
+    redone_by: str = ""
+    """What of their results finished trials that are attempted once more were selected by."""
     record_only: RecordOnly | None = None
     """Set where trials only follow their record: nothing else is done."""

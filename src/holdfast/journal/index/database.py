@@ -28,7 +28,7 @@ BrokenIndex = sqlite3.Error | UnicodeDecodeError
 
 INDEX = "index.sqlite"
 """Under this name the ledger of a session counts what could not be written here."""
-_SCHEMA_VERSION = 5
+_SCHEMA_VERSION = 6
 _GROWTH = 1.25
 _PIECE_BYTES = 1 << 20
 _BUSY_SECONDS = 60.0

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from holdfast.models.errors import ModelError, Rejected, Unavailable, excerpt
+from holdfast.models.errors import THIS_MODEL, ModelError, Rejected, Unavailable, excerpt
 from holdfast.models.http.endpoint import Endpoint
 
 
@@ -17,6 +17,8 @@ def from_transport(endpoint: Endpoint, error: aiohttp.ClientError | OSError) -> 
         return _from_proxy(endpoint, error)
     if isinstance(error, aiohttp.InvalidURL):
         return Rejected(f"{endpoint.name} has no valid address.", detail=str(error), hint="Check base_url.")
+    if isinstance(error, aiohttp.ClientSSLError) and _is_plain_http(error):
+        return _from_plain_http(endpoint)
     what, hint = _describe(endpoint, error)
     return Unavailable(f"{endpoint.name} {what}.", hint=hint)
 
@@ -25,6 +27,24 @@ def _from_proxy(endpoint: Endpoint, error: aiohttp.ClientHttpProxyError) -> Mode
     kind = Rejected if 400 <= error.status < 500 else Unavailable
     said = excerpt(error.message, 200)
     return kind(f"{endpoint.name}: the proxy answered {error.status} {said}".rstrip() + ".", status=error.status)
+
+
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+"""How versions of OpenSSL call bytes that are no TLS at all."""
+
+
+def _is_plain_http(error: aiohttp.ClientSSLError) -> bool:
+    """Whether the other side has answered the greeting of TLS with something else."""
+    reason = str(getattr(getattr(error, "os_error", None), "reason", "") or "")
+    return reason.upper().replace(" ", "_") in _NOT_TLS
+
+
+def _from_plain_http(endpoint: Endpoint) -> Rejected:
+    """Waiting does not help: the address is wrong."""
+    base = endpoint.url.replace("https://", "http://", 1).rpartition("/v1/")[0]
+    setting = f"{THIS_MODEL}.base_url={base}/v1" if base else ""
+    hint = f"Set {setting.replace('=', ': ', 1)}." if setting else "Write http:// in base_url."
+    return Rejected(f"{endpoint.name} at {_host_of(endpoint.url)} speaks http, not https.", hint=hint, setting=setting)
 
 
 def _describe(endpoint: Endpoint, error: aiohttp.ClientError | OSError) -> tuple[str, str]:

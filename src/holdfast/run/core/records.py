@@ -215,6 +215,12 @@ class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.type.rpartition(":")[2]
 
 
+GIVEN_UP = Failure("cancelled", "given up")
+"""Why a call has no reply that was in flight when a limit or the task's own code ended it: it may have been billed."""
+GIVEN_UP_WAITING = Failure("cancelled", "given up before its next try")
+"""The same of one that had nothing in flight."""
+
+
 def _tag_of(name: str) -> str:
     """The `type` of a record in the journal: its class name without the ending."""
     return name.removesuffix("Record").lower()
@@ -371,6 +377,8 @@ class AnswerRecord(Record, frozen=True):
     value: Any = None
     unscored: str = ""
     """Why there is nothing to judge, if there is nothing."""
+    redone_by: str = ""
+    """What the trial was selected by, where `--redo` has run a finished trial again because of its result."""
     about: Coordinates | None = None
     """As of a call."""
 
@@ -482,6 +490,8 @@ FAILURES = "failures"
 
 REPLY_NOTE = "reply"
 """The kind of a note about replies of a model, which are kept although something is wrong with them."""
+EMPTY_REPLY, CUT_OFF_REPLY = "empty", "cut off"
+"""What such a note is about, where the reply is empty, or reached its longest length."""
 ODD_REPLIES = "odd_replies"
 """Where the ledger of a session's end counts them, by model and by what they are about."""
 
@@ -493,6 +503,12 @@ class NoteRecord(Record, frozen=True):
     text: str
     trial: str = ""
     data: Any = None
+
+
+REDO_NOTE = "redo"
+"""The kind of a note that finished trials are run again because of their results."""
+BY_SCORES, BY_RESULTS = "scores", "results"
+"""What such trials were selected by: their scores, or something else of their results, such as their cost."""
 
 
 SERVED_NOTE = "served"

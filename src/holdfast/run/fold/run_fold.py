@@ -74,6 +74,7 @@ class LedgerEntry(NamedTuple):
     task: str
     kind: str
     calls: int
+    model: str = ""
 
 
 class Standing(NamedTuple):
@@ -209,7 +210,12 @@ class RunFold:
     def prices(self) -> Prices:
         """What the models cost, by the newest recorded configuration."""
         config = self.session.config if self.session else {}
-        return Prices(config, self._unmetered(), {entry.model for entry in self.plan})
+        return Prices(config, self.unmetered, {entry.model for entry in self.plan})
+
+    @cached_property
+    def unmetered(self) -> frozenset[str]:
+        """The models with replies of unknown usage: of their tokens only some are known."""
+        return frozenset(self._unmetered())
 
     # Tasks that were stopped.
 
@@ -460,7 +466,8 @@ class RunFold:
         """The calls that the ledger names, by session, task and kind; usually there are none."""
         query = "SELECT session, group_, kind, calls FROM ledger ORDER BY session, group_, kind"
         for session, group, kind, calls in self._query(query):
-            yield LedgerEntry(session, self._pair(self.groups.get(group, _NO_GROUP))[0], kind, calls)
+            task, model = self._pair(self.groups.get(group, _NO_GROUP))
+            yield LedgerEntry(session, task, kind, calls, model)
 
     # Trials.
 
@@ -475,6 +482,11 @@ class RunFold:
         if self._working is not None and row.session == self._working and _may_be_running(known):
             known = known._replace(reason=RUNNING)
         return FoldedTrial(unpack_key(key), known, row, places)
+
+    def answered_again(self) -> Iterator[FoldedTrial]:
+        """The trials of which not the first attempt gave the answer that they have."""
+        for row in self._rows(" WHERE answer > 1"):
+            yield self._trial(*row)
 
     def trials_in_order(self, *states: State) -> Iterator[FoldedTrial]:
         """Every trial that is recorded, or those in some states, in the order in which they were written."""

@@ -51,6 +51,8 @@ class StateCounts(msgspec.Struct, frozen=True):
     remaining: int = 0
     """failed + unfinished + not started"""
     remaining_by_reason: dict[str, int] = {}
+    limited_by_reason: dict[str, int] = {}
+    """By the limit that was reached, how many are limited."""
 
     @classmethod
     def of(cls, planned: int, trials: Mapping[tuple[State, str], int], stopped: int = 0) -> "StateCounts":
@@ -67,6 +69,7 @@ class StateCounts(msgspec.Struct, frozen=True):
             finished=sum(states[state] for state in FINISHED),
             remaining=sum(states[state] for state in REMAINING),
             remaining_by_reason=_reasons(trials, states[State.NOT_STARTED], stopped),
+            limited_by_reason=_limits_reached(trials),
             **{state.value: states[state] for state in State},
         )
 
@@ -95,11 +98,29 @@ class StateCounts(msgspec.Struct, frozen=True):
             return f"{self.finished} trials finished; the number of planned trials is unknown"
         return f"{self.finished} of {self.planned} trials finished"
 
+    def unusual_text(self) -> str:
+        """Which of the finished trials are not valid, as the end of a clause; empty if all are valid."""
+        limited = f"limited ({self._limits_text()})" if self.limited_by_reason else "limited"
+        blocked = "blocked by a content policy"
+        parts = [f"{count} {what}" for count, what in ((self.limited, limited), (self.blocked, blocked)) if count]
+        return f", {' and '.join(parts).replace(' ', ' of them ', 1)}" if parts else ""
+
+    def _limits_text(self) -> str:
+        """Which limits were reached, and how often, if there are several."""
+        if len(self.limited_by_reason) == 1:
+            return next(iter(self.limited_by_reason))
+        return ", ".join(f"{count} {limit}" for limit, count in self.limited_by_reason.items())
+
     def remaining_text(self) -> str:
         """How many remain, and why: "5 remaining: 2 interrupted, 3 not started"."""
         parts = [f"{count} {reason_text(reason)}" for reason, count in self.remaining_by_reason.items()]
         total = f"{self.remaining} remaining"
         return f"{total}: {', '.join(parts)}" if parts else total
+
+
+def _limits_reached(trials: Mapping[tuple[State, str], int]) -> dict[str, int]:
+    found = {reason: count for (state, reason), count in sorted(trials.items()) if state is State.LIMITED and reason}
+    return {reason: count for reason, count in found.items() if count}
 
 
 def _reasons(trials: Mapping[tuple[State, str], int], not_started: int, stopped: int) -> dict[str, int]:

@@ -39,7 +39,8 @@ class RunnerSpec(Block, frozen=True):
 
     fail_fast: Annotated[bool, Drift.THROUGHPUT] = True
     """Whether a task is stopped, before its trials are retried, if the first ten of them and ten others all fail with
-    the same error in the task's own code. `--redo 'status=failed'` starts it again.
+    the same error in the task's own code. Trials that are already running by then are paid for, up to
+    `concurrency_limit` of them. `--redo 'status=failed'` starts it again.
     Example: `false`
     """
 

@@ -1,9 +1,10 @@
 r"""Which of the lettered choices the answer picks.
 
-In this order: `\boxed{B}`; "Answer: B" or "the answer is (B)", first in the last line and then anywhere; an answer
-that is nothing but a letter (`B`, `(B)`, `**B.**`) or begins like one of the options (`B) Paris`); the text of one
-choice; one letter in brackets; the words of one choice among others. The first of these that finds anything decides,
-and where it finds two different choices there is no answer.
+In this order: `\boxed{B}`; `<answer>B</answer>`; "Answer: B" or "the answer is (B)", first in the last line and then
+anywhere; an answer that is nothing but a letter (`B`, `(B)`, `**B.**`), begins like one of the options (`B) Paris`), or
+has a letter alone in its first or last line; the text of one choice; "Option B" or "I choose B"; one letter in
+brackets; the words of one choice among others. The first of these that finds anything decides, and where it finds two
+different choices there is no answer.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from holdfast.tasks.scorers.comparable_text import folded_text, target_texts
 from holdfast.tasks.scorers.number_parser import last_boxed
 
 # Bounded, like every repetition here, so that no answer makes the search slow.
-_MARK = r"[*_`\s]{0,8}"
+_MARK = r"[*_`$\s]{0,8}"
+_LETTER = r"[(\[]?(?P<letter>[A-Z])(?![A-Za-z0-9'\u2019])(?=(?P<rest>[^\n]{0,40}))"
 _STATED = re.compile(
-    rf"\b(?:answer|correct\s(?:option|choice))\b{_MARK}(?:is\b|[:=]){_MARK}:?{_MARK}(?:(?:option|choice)\s)?[(\[]?"
-    r"(?P<letter>[A-Z])(?![A-Za-z0-9'\u2019])(?=(?P<rest>[^\n]{0,40}))",
+    rf"\b(?:answer|(?:correct|right|best|final|my)\s(?:option|choice))\b{_MARK}(?:is\b|[:=]){_MARK}:?{_MARK}"
+    rf"(?:(?:option|choice)\s)?{_MARK}{_LETTER}",
     re.IGNORECASE,
 )
+_NAMED = re.compile(rf"\b(?:option|choice|choose|pick|select|go\swith)\b{_MARK}:?{_MARK}{_LETTER}", re.IGNORECASE)
+_TAGGED = re.compile(r"<(answer|final_answer|choice|option)>([^<]{0,2000})</\1>", re.IGNORECASE)
 _ALONE = re.compile(r"[(\[]?([A-Za-z])[)\].:,]?")
 _LISTED = re.compile(r"^[*_`\t ]*[(\[]?([A-Z])[)\].:](?=\s|\Z)", re.MULTILINE)
 _BRACKETED = re.compile(r"[(\[]([A-Z])[)\]]")
@@ -38,10 +42,12 @@ Finder = Callable[[str, Sequence[str]], Iterable[str]]
 class Choice(BuiltIn, frozen=True, kw_only=True):
     """True if the answer picks the choice that the target means.
 
-    By its letter (`B`, `(B)`, `Answer: B`) or by its text. An answer that picks several choices is wrong.
+    By its letter (`B`, `(B)`, `Answer: B`, `Option B`, `<answer>B</answer>`) or by its text. An answer that picks
+    several choices is wrong.
     """
 
     kind: ClassVar[str] = "choice"
+    revision: ClassVar[int] = 2
 
     name: str = "choice"
 
@@ -81,8 +87,20 @@ def picked_letters(text: str, choices: Sequence[str]) -> set[str]:
 def _boxed_choice(text: str, choices: Sequence[str]) -> Iterator[str]:
     inner = last_boxed(text)
     if inner is not None:
-        plain = re.sub(r"\\text(?:bf)?\{([^{}]*)\}", r"\1", inner)
-        yield from _letter_alone(plain, choices) or _whole_text(plain, choices)
+        plain = re.sub(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|sf|it))\{([^{}]*)\}", r"\1", inner)
+        yield from _wrapped(plain, choices)
+
+
+def _tagged(text: str, choices: Sequence[str]) -> list[str]:
+    """What stands in the last pair of tags that hold an answer."""
+    found = _TAGGED.findall(text)
+    return _wrapped(found[-1][1], choices) if found else []
+
+
+def _wrapped(text: str, choices: Sequence[str]) -> list[str]:
+    """The choice in a box or between tags, where nothing else is expected."""
+    finders = (_letter_alone, _whole_text, _listed, _stated, _named)
+    return next((found for finder in finders if (found := finder(text.strip(), choices))), [])
 
 
 def _stated_last(text: str, choices: Sequence[str]) -> list[str]:
@@ -90,9 +108,17 @@ def _stated_last(text: str, choices: Sequence[str]) -> list[str]:
 
 
 def _stated(text: str, choices: Sequence[str]) -> list[str]:
+    return _letters_in(_STATED, text, choices)
+
+
+def _named(text: str, choices: Sequence[str]) -> list[str]:
+    return _letters_in(_NAMED, text, choices)
+
+
+def _letters_in(pattern: re.Pattern[str], text: str, choices: Sequence[str]) -> list[str]:
     return [
         found["letter"].upper()
-        for found in _STATED.finditer(text)
+        for found in pattern.finditer(text)
         if not _is_word(found["letter"], found["rest"], choices)
     ]
 
@@ -109,6 +135,12 @@ def _is_word(letter: str, rest: str, choices: Sequence[str]) -> bool:
 def _letter_alone(text: str, _choices: Sequence[str]) -> list[str]:
     found = _ALONE.fullmatch(text.strip(" \t\n*_`$"))
     return [found[1].upper()] if found else []
+
+
+def _letter_line(text: str, choices: Sequence[str]) -> list[str]:
+    """A letter alone in the first or in the last line of several."""
+    first, *others = text.split("\n")
+    return [*_letter_alone(first, choices), *_letter_alone(others[-1], choices)] if others else []
 
 
 def _listed(text: str, _choices: Sequence[str]) -> list[str]:
@@ -145,11 +177,14 @@ def _comparable(text: str) -> str:
 
 _FINDERS: tuple[Finder, ...] = (
     _boxed_choice,
+    _tagged,
     _stated_last,
     _stated,
     _letter_alone,
     _listed,
+    _letter_line,
     _whole_text,
+    _named,
     _bracketed,
     _contained_text,
 )

@@ -10,6 +10,9 @@ from holdfast.errors import ConfigurationError
 from holdfast.spec.code_reference import split_reference
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.source.code_files import CodeBase, as_code_files
+from holdfast.tasks.source.importing import guarded
+
+_MISSING = object()
 
 
 def load_object(reference: str, base: CodeBase, kind: str) -> Any:
@@ -24,8 +27,11 @@ def load_object(reference: str, base: CodeBase, kind: str) -> Any:
             f"{reference!r} names no {kind}.", hint=f"A {kind} in a file is named as file.py:name."
         )
     module = as_code_files(base).module(home)
-    if name in vars(module):
-        return vars(module)[name]
+    with guarded(reference):
+        # Not only what is in its namespace: a package may load names when they are first asked for.
+        found = getattr(module, name, _MISSING)
+    if found is not _MISSING:
+        return found
     own = _own_names(module)
     has = f"it has {listing(own)}" if own else "it defines none"
     raise ConfigurationError(f"{home} has no {kind} {name!r}; {has}.", hint=did_you_mean(name, own))

@@ -28,7 +28,7 @@ def summary_lines(
     for name, value in [("run", run.place), *_facts(result, _score_lines(run, result, scores), run.currency)]:
         yield from hanging(f"  {name:<{_INDENT - 2}}", one_line(value, _SHOWN_CHARACTERS), columns)
     yield from _text_block("input", result.input)
-    yield from _text_block("target", result.target)
+    yield from _text_block("target", result.choice or result.target)
 
 
 def _facts(result: TrialResult, scores: Iterable[str], currency: str) -> Iterator[tuple[str, str]]:
@@ -55,7 +55,7 @@ def _state_with_attempt(result: TrialResult) -> str:
 
 
 def _score_lines(run: Run, result: TrialResult, scores: Sequence[ScoreRecord]) -> Iterator[str]:
-    explained = {record.scorer: _explained(record) for record in scores}
+    explained = {record.scorer: _explained(record, result.answer or "") for record in scores}
     given = {record.scorer: record.value for record in scores}
     for name, panel in run.panels.get(result.task, {}).items():
         found = panel_result(panel, given) if len(panel.slots) > 1 else None
@@ -70,9 +70,10 @@ def _only_slot(name: str, slots: Collection[str]) -> str:
     return judges[0] if len(judges) == 1 else ""
 
 
-def _explained(record: ScoreRecord) -> str:
-    """The grade of a judge, and the explanation."""
-    grade = f" ({record.answer})" if judge_of(record.scorer) and record.answer else ""
+def _explained(record: ScoreRecord, answer: str) -> str:
+    """The grade of a judge, or what a scorer has read in the answer where that is something else; the explanation."""
+    is_told = bool(record.answer) and (bool(judge_of(record.scorer)) or record.answer != answer.strip())
+    grade = f" ({record.answer})" if is_told else ""
     return f"{grade}: {record.explanation}" if record.explanation else grade
 
 

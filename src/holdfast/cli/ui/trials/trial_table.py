@@ -57,7 +57,7 @@ def _all_scores(trials: Sequence[ListedTrial]) -> Column:
 
 def _cells(trial: ListedTrial, scorers: Sequence[str]) -> list[str]:
     result = trial.result
-    texts = [value_beginning(value) for value in (result.input, result.target, result.answer)]
+    texts = [value_beginning(value) for value in (result.input, result.choice or result.target, result.answer)]
     # Why a trial is unfinished is in the line below it, if there was an error.
     is_explained = result.state is State.UNFINISHED and result.error is not None
     state = result.state.value if is_explained else state_text(result)

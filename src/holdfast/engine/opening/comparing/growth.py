@@ -29,6 +29,8 @@ class Growth(msgspec.Struct, frozen=True):
     scored_again: int
     """How many of the trials that were planned before get scores of further scorers."""
     currency: str = USD
+    may_retry: bool = True
+    """Whether code of a user may fail, so that attempts are made again; the most is for that case."""
 
 
 def measure_growth(before: Sequence[PlanEntry], prepared: PreparedEval, reader: RunReader) -> Growth | None:
@@ -60,6 +62,7 @@ def measure_growth(before: Sequence[PlanEntry], prepared: PreparedEval, reader: 
         estimate.cost,
         scored,
         prepared.spec.currency or USD,
+        any(bound.most_calls != bound.calls for bound in bounds),
     )
 
 

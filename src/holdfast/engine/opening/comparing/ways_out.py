@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.errors import HoldfastError
 from holdfast.run.core.display_text import shell_word
+from holdfast.run.core.records import SessionRecord
 from holdfast.run.drift.gate import Decision
 from holdfast.run.drift.rerun_command import evaluate_line, rerun_command, rerun_words
 from holdfast.run.fold.reader import RunReader
@@ -92,9 +93,16 @@ class WaysOut:
 
     def _rerun(self) -> str:
         first = self._reader.sessions[0]
-        words = rerun_words(first) if self._offer is None else self._offer.run_words
-        command = rerun_command(first, self._reader.place, words)
+        words = rerun_words(first) if self._offer is None else self._offered_words(first, self._offer)
+        command = rerun_command(first, self._reader.place, words) if words else ""
         return f"{_NEW_RUN}: {command}" if command else ""
+
+    def _offered_words(self, first: SessionRecord, offer: Offer) -> Sequence[str] | None:
+        """What starts a new run of the offer: settings without a file belong to the eval of the run."""
+        if offer.run_words is not None:
+            return offer.run_words
+        words = rerun_words(first)
+        return [*words, *offer.fork_words] if words and offer.fork_words is not None else None
 
 
 def _is_scoring(decision: Decision) -> bool:

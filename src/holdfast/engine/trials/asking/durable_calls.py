@@ -32,7 +32,7 @@ from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
 from holdfast.models.message import Message, Reply, Request, Usage, encodable
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import RETRIED, CallRecord, Failure, RefusedRecord, StepRecord
+from holdfast.run.core.records import GIVEN_UP, GIVEN_UP_WAITING, RETRIED, CallRecord, RefusedRecord, StepRecord
 from holdfast.run.drift.served_names import recorded_name
 from holdfast.spec import Generation
 from holdfast.tasks.solver import SCHEMA, check_generation, split_schema
@@ -295,7 +295,9 @@ class DurableCalls:
         if isinstance(error, ModelClosed) and error.other is not None:
             self._record_refused(asked, key, error.other, flight, usage)
             return
-        failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
+        failure = GIVEN_UP_WAITING if flight.is_paused else GIVEN_UP
+        if isinstance(error, ModelError):
+            failure = Outcome(error=error).failure()
         step = StepRecord(
             trial=recorder.key,
             attempt=recorder.attempt,

@@ -30,13 +30,12 @@ from holdfast.event_type import Event
 from holdfast.models.errors import PassingError
 from holdfast.models.message import Message, Reply, Usage
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import CANDIDATE, CHOICE, Failure, SamplingSummary, StepRecord
+from holdfast.run.core.records import CANDIDATE, CHOICE, GIVEN_UP, Failure, SamplingSummary, StepRecord
 from holdfast.sampling.candidate import Candidate, CandidateRecord, CandidateStatus
 from holdfast.sampling.host import SamplingChoice, check_price
 from holdfast.sampling.on_record import sampling_place
 from holdfast.sampling.place import Place, derive_seed
 
-_CANCELLED = Failure("cancelled", "given up")
 _NOT_FINAL = Failure("not final", "It is drawn again.")
 
 
@@ -215,7 +214,7 @@ class TrialSampling:
             self._ended.add((record.lane, record.turn))
             return
         # Also if a requirement caught the error of an unreachable judge: without a reply there is no verdict.
-        error = _CANCELLED if is_cancelled else record.error or _NOT_FINAL
+        error = GIVEN_UP if is_cancelled else record.error or _NOT_FINAL
         with contextlib.suppress(StorageFailure):  # whoever waits for the journal gets the error
             self._hand_in(self._step(scope, CANDIDATE, record, error))
 

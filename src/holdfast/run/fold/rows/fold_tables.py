@@ -49,7 +49,8 @@ number of its segment and its offset. `cached` marks a score that only the end o
 slot. `scorers` have filled their slots, `failed` have used up the attempts of theirs. `figures` are `SpentFigures`,
 whole numbers of any size. `sampled` adds up `SamplingFigures`. `written` counts records by session, and of steps and
 ends those that are replies, calls without one, and kept; and the requests of calls. `ledger` counts the calls of trials
-that repeat others, recorded replies that were not used, replies of other runs, and calls that another model answered.
+that repeat others, recorded replies that were not used, replies of other runs, calls that another model answered, and
+calls that were given up in flight.
 """
 TABLES = ("groups", "scorers", "standings", "trials", "slots", "spent", "sampled", "written", "ledger", "landmarks")
 REPLY, UNANSWERED, REQUEST, KEPT = "reply", "unanswered", "request", "kept"

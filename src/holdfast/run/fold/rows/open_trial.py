@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from holdfast.journal.frame import Origin
-from holdfast.run.core.records import KEPT_STATUSES, CallRecord, Coordinates, ScoreRecord, TrialRecord
+from holdfast.run.core.records import GIVEN_UP, KEPT_STATUSES, CallRecord, Coordinates, ScoreRecord, TrialRecord
 from holdfast.run.fold.entries import AnswerEntry, CallEntry, RefusedEntry, ScoreEntry, StepEntry, TrialEntry
 from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
 from holdfast.run.fold.rows.score_slot import FAILED, FILLED, RETRIED, UNSCORED, Slot
 from holdfast.run.fold.rows.spent import slot_spent
-from holdfast.run.fold.rows.trial_row import MOST_CALLS, REFUSED_MODEL, SAVED, UNUSED, TrialRow
+from holdfast.run.fold.rows.trial_row import GIVEN_UP_CALLS, MOST_CALLS, REFUSED_MODEL, SAVED, UNUSED, TrialRow
 
 
 class FrameAt(msgspec.Struct, frozen=True, gc=False):
@@ -97,6 +97,8 @@ class OpenTrial(msgspec.Struct, gc=False):
         if not entry.source:
             written[session, REPLY if entry.error is None else UNANSWERED] += 1
             written[session, REQUEST] += min(max(entry.tries, 0), MOST_CALLS)
+            if entry.error == GIVEN_UP:
+                self.row.note_calls(session, GIVEN_UP_CALLS)
         elif entry.is_reused and entry.error is None:
             self.row.note_calls(session, SAVED)
 

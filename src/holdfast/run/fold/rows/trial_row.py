@@ -32,17 +32,19 @@ _CODES = {status: code for code, status in enumerate(STATUSES)}
 _WORDS = tuple(status.value for status in STATUSES)
 _UNFINISHED = Status.UNFINISHED.value
 INTERRUPTED, NO_REPLY, MODEL_DISABLED = "interrupted", "no reply", "model disabled"
+REFUSED = "refused"
+"""The model's server refused the request, as it will again."""
 NOT_SCORED = "not scored"
 """It has its answer, but a score is missing."""
 TASK_ERROR, POLICY = "task error", "content policy"
 SCORE = "score"
 """It has failed in slots; which of them count is a matter of the plan."""
-UNUSED, SAVED, REFUSED_MODEL = "unused", "saved", "refused_model"
+UNUSED, SAVED, REFUSED_MODEL, GIVEN_UP_CALLS = "unused", "saved", "refused_model", "given_up"
 """What the ledger counts beside calls that repeat others: recorded replies that nobody asked for again, replies of
-other runs, and calls that another model answered, whose replies were kept out.
+other runs, calls that another model answered, whose replies were kept out, and calls that were given up in flight.
 """
-_CLOSED = "closed"
-"""The kind of error of a trial whose model is disabled."""
+_BY_ERROR = {"closed": MODEL_DISABLED, "rejected": REFUSED, INTERRUPTED: INTERRUPTED}
+"""By the kind of its error, why a trial remains whose model gave no reply; another tool may have been stopped in it."""
 MOST_CALLS = 1 << 40
 _LAST_MOMENT = (1 << 63) - 1
 
@@ -289,8 +291,6 @@ def _reason(entry: TrialEntry | TrialRecord) -> str:
         # A rescoring was to fill some of its slots only.
         return NOT_SCORED
     if entry.status is Status.UNFINISHED:
-        # Another tool, whose result this is, may have been stopped in the middle of it.
-        kinds = {_CLOSED: MODEL_DISABLED, INTERRUPTED: INTERRUPTED}
-        reason = kinds.get(entry.error.kind, NO_REPLY) if entry.error is not None else NO_REPLY
+        reason = _BY_ERROR.get(entry.error.kind, NO_REPLY) if entry.error is not None else NO_REPLY
         return f"{reason} ({entry.stage})" if entry.stage.startswith(SCORE) else reason
     return ""

@@ -1,0 +1,50 @@
+"""Answers that are empty, and replies that were cut off: the most usual reasons for a score that means nothing.
+
+The session that gets such a reply leaves a note in the journal. Only where there is one are answers looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.run.core.records import CUT_OFF_REPLY, EMPTY_REPLY, REPLY_NOTE, AnswerRecord
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_fold import FoldedTrial
+
+_MOST_READ = 5000
+"""Of more trials, the answers are not read for a sentence."""
+
+
+def odd_answer_notes(reader: RunReader) -> Iterator[str]:
+    """A sentence about empty answers, and one about replies that were cut off."""
+    noted = _noted(reader)
+    if EMPTY_REPLY in noted:
+        yield from _empty_answers(reader)
+    if CUT_OFF_REPLY in noted:
+        models = ", ".join(sorted(noted[CUT_OFF_REPLY]))
+        yield f"some replies of {models} were cut off at max_tokens (finish reason: length)"
+
+
+def _noted(reader: RunReader) -> dict[str, set[str]]:
+    """By what notes are about, the models."""
+    found: dict[str, set[str]] = {}
+    for _, note in reader.notes():
+        if note.kind == REPLY_NOTE and isinstance(note.data, dict):
+            found.setdefault(str(note.data.get("about")), set()).add(str(note.data.get("model")))
+    return found
+
+
+def _empty_answers(reader: RunReader) -> Iterator[str]:
+    if reader.fold.on_record > _MOST_READ:
+        yield "some answers are empty"
+        return
+    answers = [text for trial in reader.fold.trials() if (text := _answer_text(reader, trial)) is not None]
+    if empty := sum(not text.strip() for text in answers):
+        yield f"{empty} of {len(answers)} answers {'is' if empty == 1 else 'are'} empty"
+
+
+def _answer_text(reader: RunReader, trial: FoldedTrial) -> str | None:
+    """The answer that a trial has; None where it has none."""
+    records = (reader.read(placed.line) for placed in reader.lines_of(trial, "answer"))
+    texts = [one.text for one in records if isinstance(one, AnswerRecord) and one.attempt == trial.row.answer_of]
+    return texts[-1] if texts else None
