@@ -138,6 +138,20 @@ def test_the_footer_names_the_run_and_a_command(shown, tmp_path):
     assert len(table(limited)) == 4 and "… and 5 more; --limit shows more" in limited
 
 
+def test_json_has_every_matching_trial_unless_a_limit_is_given(holdfast, tmp_path):
+    """People see the first fifty; a program would take them for all. Every row stands in one valid document."""
+    rows = [{"id": f"s{number:02}", "q": f"{number}?", "a": "x"} for number in range(53)]
+    holdfast("run", make_eval(tmp_path, rows), "--run-dir", "r", code=0)
+    assert "… and 3 more" in holdfast("show", "r", code=0).out
+    every = holdfast.json("show", "r", code=0)
+    assert every["matching"] == len(every["trials"]) == 53 and every["planned"] == 53 and every["notes"] == []
+    assert len(holdfast.json("show", "r", "--wrong", code=0)["trials"]) == 53
+    few = holdfast.json("show", "r", "--limit", "2", code=0)
+    assert (few["matching"], len(few["trials"])) == (53, 2)
+    none = holdfast.json("show", "r", "--failed", code=0)
+    assert (none["matching"], none["trials"], none["notes"]) == (0, [], [])
+
+
 def test_wrong_and_failed_and_where_are_joined_with_and(shown):
     """--wrong: valid, with a score below 1; all of them are one expression."""
     wrong = shown.json("show", "r", "--wrong", code=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,7 @@ from holdfast.tasks.source.failure_text import error_identity, failure_line
 from holdfast.terminal.text import duration_text, quantity
 
 _REPEAT_SECONDS = 60.0
+_MINUTE = 60.0
 _LONG_PAUSE = 60.0
 """From this many seconds on it is said how long a call waits: the run may seem to hang."""
 _MOST_ERRORS = 100
@@ -134,7 +136,16 @@ class EventText:
             return ""
         self._retried[event.model] = now
         when = f" in {duration_text(event.pause)}" if event.pause >= _LONG_PAUSE else ""
-        return f"{event.model}: retrying{when}: {event.reason}"
+        # A wrong address looks like an outage: whoever waits for a first reply should know for how long.
+        limit = (
+            f" for up to {_setting_text(event.deadline)} (retry_deadline)" if event.deadline and last is None else ""
+        )
+        return f"{event.model}: retrying{when}{limit}: {event.reason}"
+
+
+def _setting_text(seconds: float) -> str:
+    """A duration as people write it in an eval: "1h", "2m", "0.5s"."""
+    return f"{seconds:g}s" if seconds < _MINUTE else re.sub("(?<=[hm])00[ms]$", "", duration_text(seconds))
 
 
 def _stopped_text(event: TaskStopped) -> str:

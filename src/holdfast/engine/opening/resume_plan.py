@@ -35,6 +35,7 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.source_copies import copy_of
 from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
+from holdfast.run.core.display_text import no_results_text
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import TaskCode
 from holdfast.run.core.slots.slot_names import judge_of
@@ -121,7 +122,8 @@ class ResumeComparison:
             self._check_serving()
             decision = self.compare()
             if decision.refused:
-                raise resume_refused(decision, self._reader.place, self._ways_out(decision))
+                note = no_results_text(reader.place) if reader.may_be_deleted() else ""
+                raise resume_refused(decision, reader.place, self._ways_out(decision), note)
             undo.pop_all()
         return ResumePlan(decision, self._tasks, self._inputs, note, self._weights, self._unsteady)
 

@@ -257,13 +257,17 @@ def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Differenc
     return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift))
 
 
-def resume_refused(decision: Decision, run: str, ways_out: Sequence[str]) -> ResumeAborted:
-    """The error that names every refused field with its class and both values, and the ways out, cheapest first."""
+def resume_refused(decision: Decision, run: str, ways_out: Sequence[str], note: str = "") -> ResumeAborted:
+    """The error that names every refused field with its class and both values, and the ways out, cheapest first.
+
+    `note` is what should be known of the run before choosing one.
+    """
     lines = [f"Resume aborted: {run} cannot resume with these changes; nothing was written."]
     for item in decision.refused:
         lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
         if item.way_out:
             lines.append(f"    {item.way_out}")
+    lines += [note] if note else []
     if ways_out:
         lines.append("Ways out, cheapest first:")
         lines += [f"  {way}" for way in ways_out]
