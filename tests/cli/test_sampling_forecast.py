@@ -71,7 +71,15 @@ def test_sampling_31_larger_models_are_listed_with_their_own_price(holdfast, ser
 def test_a_plain_task_is_forecast_as_before(holdfast, server, tmp_path):
     """No field of a sampling stands where there is none."""
     told = forecast(holdfast, http_eval(tmp_path, server.base_url, 5, max_retries=1))
-    assert told == {"task": "t", "model": "m", "trials": 5, "calls": 5, "most_calls": 10}
+    assert told == {
+        "task": "t",
+        "model": "m",
+        "trials": 5,
+        "calls": 5,
+        "most_calls": 10,
+        "cost": None,
+        "most_cost": None,
+    }
 
 
 @pytest.mark.parametrize("command", [["--dry-run"], ["--run-dir", "r"]])

@@ -51,6 +51,10 @@ class ModelBound(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int
     cost: float | None = None
 
+    def shared(self, share: float) -> ModelBound:
+        """A part of it."""
+        return ModelBound(round(self.calls * share), None if self.cost is None else self.cost * share)
+
 
 class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     """The calls and the cost of one task on one model, at most."""
@@ -72,6 +76,19 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a sampling, what each model may be asked for if every attempt fails, taken by itself."""
     judges: dict[str, ModelBound] = {}
     """What each judge may be asked for beside that, if every verdict is asked for twice and every attempt fails."""
+
+    def of_trials(self, trials: int) -> CostBound:
+        """The same for fewer trials: every one of them is taken to cost the same."""
+        share = trials / self.trials
+        return msgspec.structs.replace(
+            self,
+            trials=trials,
+            calls=None if self.calls is None else round(self.calls * share),
+            most_calls=None if self.most_calls is None else round(self.most_calls * share),
+            most_cost=None if self.most_cost is None else self.most_cost * share,
+            by_model={name: bound.shared(share) for name, bound in self.by_model.items()},
+            judges={name: bound.shared(share) for name, bound in self.judges.items()},
+        )
 
     @property
     def judging_cost(self) -> float | None:
