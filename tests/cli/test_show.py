@@ -152,6 +152,27 @@ def test_json_has_every_matching_trial_unless_a_limit_is_given(holdfast, tmp_pat
     assert (none["matching"], none["trials"], none["notes"]) == (0, [], [])
 
 
+def test_wrong_shows_first_what_is_wrong(holdfast, tmp_path):
+    """Five scorers share a column that is cut; the one that is below 1 is not what is cut off."""
+    scorers = [{"includes": {"name": f"right{number}"}} for number in range(1, 5)]
+    task = {**TASK, "scorers": [*scorers, {"exact": {"name": "strict"}}]}
+    rows = [{"id": "fr", "q": "The capital of France?", "a": "Pari"}]
+    holdfast("run", make_eval(tmp_path, rows, {"t": task}), "--run-dir", "r", code=0)
+    assert "strict=0 right1=1" in holdfast("show", "r", "--wrong", code=0, COLUMNS="110").out
+    assert "right1=1 right2=1" in holdfast("show", "r", code=0, COLUMNS="110").out
+
+
+def test_trials_are_selected_by_what_was_asked_expected_and_answered(shown):
+    """A list of messages, a column of the dataset and an unknown name too; an unknown column is offered as metadata."""
+    for where in ("answer=Paris", "target ~ pari", "input ~ 'of france'", "metadata.a=Paris"):
+        assert [row["sample"] for row in shown.json("show", "r", "--where", where, code=0)["trials"]] == ["fr"], where
+    assert 'did you mean "metadata.q"?' in shown("show", "r", "--where", "q ~ France", code=2).err
+    assert 'did you mean "answer"?' in shown("show", "r", "--where", "anwser=Paris", code=2).err
+    redone = shown("resume", "r", "--redo", "answer=Paris and input ~ France", code=0)
+    assert "Running 1 trial again" in redone.err
+    assert 'did you mean "metadata.q"?' in shown("resume", "r", "--redo", "q ~ France", code=2).err
+
+
 def test_wrong_and_failed_and_where_are_joined_with_and(shown):
     """--wrong: valid, with a score below 1; all of them are one expression."""
     wrong = shown.json("show", "r", "--wrong", code=0)

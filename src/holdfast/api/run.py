@@ -171,7 +171,7 @@ class Run:
     @property
     def names(self) -> Names:
         """The axes and scorers that an expression may name."""
-        return names_of(self._reader.fold)
+        return names_of(self._reader.fold)._replace(columns=self._results.metadata_names)
 
     def result(self, trial: FoldedTrial, *, with_sample: bool = True) -> TrialResult:
         """The row of a selected trial; without `with_sample` it has no input, target and metadata."""

@@ -93,7 +93,8 @@ class _TrialList:
         if not total and not self._may_match_none:
             raise UsageError(self._no_match())
         listed = [ListedTrial(run.references.label(trial), run.result(trial)) for trial in shown]
-        for line in [*(trial_table(listed, output_columns()) if listed else []), *self._footer(listed, total)]:
+        table = trial_table(listed, output_columns(), wrong_first="--wrong" in self._asked) if listed else []
+        for line in [*table, *self._footer(listed, total)]:
             click.echo(line)
         _print_notes(run)
 

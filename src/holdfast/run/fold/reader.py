@@ -413,7 +413,7 @@ class RunReader:
         return bool(self.lost()) or any(item.is_loss for item in self.damage())
 
     def may_be_deleted(self) -> bool:
-        """Whether nothing is lost with the run: nothing was ever answered in it, and nobody executes it."""
+        """Whether deleting the run loses no result: nothing was ever answered in it, and nobody executes it."""
         return not self.fold.has_results and not self.has_losses() and self.holder is None
 
     def lost(self) -> dict[SegmentId, int]:
