@@ -197,6 +197,9 @@ class ResumeComparison:
         notes = CodeNotes(self._session, self._code, now).lines()
         differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
         differences = self._as_scoring(spec, differences) + list(self._judges_kept(made))
+        # That other samples would be chosen too says nothing more where the dataset is refused.
+        refused = {item.path for item in differences if item.verdict is DriftVerdict.REFUSED}
+        kept = [item for item in kept if item.path not in refused]
         decision = Decision(spec, differences + self._renamed_members() + kept, notes)
         if not decision.refused:
             self._check_offered()

@@ -103,6 +103,10 @@ class Dataset:
         """The row that the sample at a position is made from."""
         return self.rows[self._selection.rows[position]]
 
+    def row_number(self, position: int) -> int:
+        """The number of that row in its file, counted from 1."""
+        return self._selection.rows[position] + 1
+
     def __iter__(self) -> Iterator[Sample]:
         return (self[position] for position in range(len(self)))
 
