@@ -31,7 +31,7 @@ class EndText:
                 yield f"Check the run, then resume it with: holdfast resume {shell_word(loss.moved_to)}"
             return
         if self._ended.exit_code == 0 and self._counts.is_complete:
-            yield f"Complete: {self._counts.finished} of {self._counts.planned} trials."
+            yield f"Complete: {self._counts.finished:,} of {self._counts.planned:,} trials."
             yield f"See the answers with: holdfast show {shell_word(self._place)}"
             return
         if self._ended.how == FINISHED_WITH_FAILURES and self._counts.is_complete:
@@ -65,7 +65,7 @@ class EndText:
     def _finished_text(self, what: str) -> str:
         counts = self._counts
         blocked = f", {counts.blocked} of them blocked by a content policy" if counts.blocked else ""
-        return f"{counts.finished} of {counts.planned} {what}{blocked}"
+        return f"{counts.finished:,} of {counts.planned:,} {what}{blocked}"
 
     def _failure_lines(self) -> Iterator[str]:
         only = self._failures.only

@@ -58,7 +58,7 @@ def print_start(started: StartedSession) -> None:
         say(f"note: {note}")
     for line in growth_lines(started.growth, rescoring=started.selection.slots is not None):
         say(line, always=True)
-    say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
+    say(f"{counts.finished:,} of {counts.planned:,} trials are finished, {counts.remaining_text()}.")
     if not len(started.selection.redo):
         _print_left_alone(started, counts)
     _print_selection(started.selection, counts)

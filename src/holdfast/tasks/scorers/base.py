@@ -53,7 +53,9 @@ def _argument_fault(kind: str, error: str) -> str:
         return f"the scorer {kind} needs a {missing[1]}: {{{kind}: {{{missing[1]}: '…'}}}}"
     if wrong := _WRONG_TYPE.fullmatch(error):
         allowed = " or ".join(_TYPES.get(name, name) for name in wrong[1].split(" | "))
-        return f"{wrong[3]} of the scorer {kind} is {_TYPES.get(wrong[2], wrong[2])}; allowed: {allowed}"
+        # In YAML 1.1, `yes` was one of the spellings of true.
+        instead = "; write `true` for `yes`" if (wrong[1], wrong[2]) == ("bool", "str") else ""
+        return f"{wrong[3]} of the scorer {kind} is {_TYPES.get(wrong[2], wrong[2])}; allowed: {allowed}{instead}"
     return f"an argument of the scorer {kind} is wrong: {error}"
 
 
