@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from holdfast.errors import UsageError
+from holdfast.errors import ConfigurationError, UsageError
 from holdfast.spec.loading.error_messages import describe_value
 from holdfast.spec.loading.load import recordable_path, typed_eval
 from holdfast.spec.schema.eval import EvalSpec
@@ -33,7 +33,7 @@ def eval_from_flags(
         )
     for model in models:
         if "/" not in model:
-            raise UsageError(
+            raise ConfigurationError(
                 f"--model {model!r} names no provider.",
                 hint="Write it as provider/model, as in scripted/echo; `holdfast list models` lists the providers.",
             )
