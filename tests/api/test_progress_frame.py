@@ -147,7 +147,7 @@ def test_a_session_that_stops_gives_no_time_left(monkeypatch):
     progress = made_progress([("t", "m")], planned=2000)
     monkeypatch.setattr(Progress, "eta_seconds", lambda _: 14.0)
     assert progress_text(progress).startswith("0/2,000 trials (0%) · ") and " · 14s left" in progress_text(progress)
-    monkeypatch.setattr(Progress, "holds", lambda _: [SimpleNamespace(reason=DRAIN, model="")])
+    progress.holds = lambda: [SimpleNamespace(reason=DRAIN, model="")]
     assert "stopping" in progress_text(progress) and "left" not in progress_text(progress)
 
 

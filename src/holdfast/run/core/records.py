@@ -191,7 +191,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     traceback: str = ""
     setting: str = ""
-    """The key of the eval that would mend it, with its value, where a model's server has told which."""
+    """The key of the eval to change, with its value, where a model's server has told which."""
 
 
 class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -39,6 +39,8 @@ from holdfast.tasks.solver import SCHEMA, check_generation, split_schema
 
 _to_builtins = msgspec.to_builtins
 
+_CANCELLED = "cancelled before a reply came: a limit was reached, or the solver no longer waited"
+
 
 class AskedModel(NamedTuple):
     """A model as it is asked in one place."""
@@ -295,7 +297,7 @@ class DurableCalls:
         if isinstance(error, ModelClosed) and error.other is not None:
             self._record_refused(asked, key, error.other, flight, usage)
             return
-        failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", "given up")
+        failure = Outcome(error=error).failure() if isinstance(error, ModelError) else Failure("cancelled", _CANCELLED)
         step = StepRecord(
             trial=recorder.key,
             attempt=recorder.attempt,

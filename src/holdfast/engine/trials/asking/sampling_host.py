@@ -36,7 +36,7 @@ from holdfast.sampling.host import SamplingChoice, check_price
 from holdfast.sampling.on_record import sampling_place
 from holdfast.sampling.place import Place, derive_seed
 
-_CANCELLED = Failure("cancelled", "given up")
+_CANCELLED = Failure("cancelled", "the call was cancelled: the sampling ended without it")
 _NOT_FINAL = Failure("not final", "It is drawn again.")
 
 
