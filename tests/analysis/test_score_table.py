@@ -45,6 +45,18 @@ def test_what_is_not_known_is_left_out_or_a_dash():
     assert score_table({}, "USD") == axis_table({"t": {"m": group()}}) == []
 
 
+def test_versions_of_a_scorer_side_by_side_are_explained():
+    """One line says which is the newest; without versions there is none."""
+    scores = {
+        "exact": {"accuracy": METRIC},
+        "exact@597e8093": {"accuracy": METRIC},
+        "graded/j@e0db2a02": {"mean": METRIC},
+    }
+    lines = score_table({"t": {"m": group(scores)}, "u": {"m": group(scores)}}, "USD")
+    assert lines[-1] == "exact, graded/j: the newest version; with @, scores of earlier ones."
+    assert len(lines) == 8 and "newest" not in "".join(score_table({"t": {"m": group()}}, "USD"))
+
+
 HOSTILE = [
     "\x1b[31mred\x1b[0m",
     "a\nb\tc",

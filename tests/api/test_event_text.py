@@ -44,6 +44,13 @@ def test_errors_are_equal_by_their_type_and_line():
     assert found == ["t/m/s0#1: failed: KeyError: row 0 (task.py:5)", "t/m/s2#1: failed: KeyError: row 2 (task.py:6)"]
 
 
+def test_a_long_error_is_repeated_in_short():
+    """The whole of it was said when it came first, and is said at the end."""
+    end = SessionEnded(1, "finished with failures", 1, StateCounts())
+    first, last = texts(EventText(), [failed(0, "x" * 300), failed(1, "x" * 300), end])
+    assert "x" * 300 in first and last.startswith("t: 1 more with the same error: xxx") and len(last) < 100
+
+
 def test_errors_that_all_differ_are_listed_up_to_a_hundred():
     """A message that names its sample must not fill memory or the screen."""
     found = texts(EventText(), [failed(number, f"error {number}") for number in range(5000)])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
+from types import SimpleNamespace
 
 import pytest
 from rich.cells import cell_len
 
+from holdfast.api.progress.display import ProgressDisplay
 from holdfast.api.progress.frame import MOST_ROWS, ProgressFrame, choose_groups
 from holdfast.api.progress.text import count_text, progress_text
 from holdfast.engine.group_progress import EarlierWork, GroupProgress
 from holdfast.engine.progress import Progress, SessionLabel
+from holdfast.engine.scheduling.admission import DRAIN
 from holdfast.engine.scheduling.call_tally import GroupTally
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
@@ -145,3 +149,27 @@ def test_trials_without_a_reply_are_not_called_failed():
     progress.groups["t", "m"].count_end(TrialRecord(**end))
     header, row = [line.split() for line in plain(frame(progress, 200))][1:3]
     assert "failed" not in header and row[header.index("unfinished") - len(header)] == "1"
+
+
+def test_a_session_that_stops_gives_no_time_left(monkeypatch):
+    """What it has not started is left; large counts have separators."""
+    progress = made_progress([("t", "m")], planned=2000)
+    monkeypatch.setattr(Progress, "eta_seconds", lambda _: 14.0)
+    assert progress_text(progress).startswith("0/2,000 trials (0%) · ") and " · 14s left" in progress_text(progress)
+    progress.holds = lambda: [SimpleNamespace(reason=DRAIN, model="")]
+    assert "stopping" in progress_text(progress) and "left" not in progress_text(progress)
+
+
+def test_the_last_line_breaks_between_words(monkeypatch):
+    """At the width of the terminal, and not inside of a number."""
+    parts = " · ".join(f"{number} retries" for number in range(1000, 1012))
+    monkeypatch.setattr("holdfast.api.progress.display.end_text", lambda _: parts)
+    stream = Terminal()
+
+    async def show():
+        async with ProgressDisplay(made_progress([("t", "m")]), interval=60.0, stream=stream).showing():
+            pass
+
+    asyncio.run(show())
+    last = stream.getvalue().rpartition("\x1b[2K")[2].strip().splitlines()
+    assert len(last) > 1 and max(map(len, last)) <= 80 and " ".join(" ".join(last).split()) == parts

@@ -125,7 +125,7 @@ def test_failures_that_pass_are_tried_again_within_the_deadline(holdfast, server
     server.behave(refuse_status=503, refuse_times=2, retry_after=0.05)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=0)
     assert "8 retries" in ended.err
-    assert ended.err.count("m: retrying: ") == 1
+    assert ended.err.count("m: retrying for up to 1h (retry_deadline): ") == 1
     assert "503" in ended.err
     assert set(server.worked_on().values()) == {1}
 

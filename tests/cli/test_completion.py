@@ -53,5 +53,9 @@ def test_runs_are_completed_by_name_and_evals_by_file(holdfast, tmp_path):
     for verb in ("resume", "status", "report", "verify"):
         assert completed(holdfast, verb, "") == [("plain", "second"), ("plain", "first")]
     assert completed(holdfast, "show", "fi") == [("plain", "first")]
+    holdfast("run", eval_file, "--run-dir", "fifth", code=0)
+    assert completed(holdfast, "show", "fi") == [("plain", "first"), ("plain", "fifth")]
+    assert completed(holdfast, "list", "") == [("plain", "models"), ("plain", "scorers"), ("plain", "datasets")]
+    assert completed(holdfast, "list", "sc") == [("plain", "scorers")]
     assert completed(holdfast, "show", "no") == [("dir", "no")]
     assert completed(holdfast, "run", "ev") == [("file", "ev")]

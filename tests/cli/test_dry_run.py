@@ -48,16 +48,36 @@ def same_as_run(holdfast, tmp_path, *arguments, code):
 
 
 REFUSED = {
-    "an unknown provider": ("models.m", "openia/x"),
-    "a key that is not set": ("models.m", {"provider": "openai", "model": "x"}),
-    "an argument of a model": ("models.m", {"provider": "scripted", "model": "echo", "args": {"speed": 1}}),
-    "weights that do not exist": ("models.m", {"provider": "local", "model": "x", "args": {"path": "no.gguf"}}),
-    "a base_url that is none": ("models.m", {"provider": "openai", "model": "x", "base_url": "host:8000"}),
     "a dataset that does not exist": ("datasets.rows.path", "gone.jsonl"),
     "a field that does not exist": ("tasks.t.prompt", "{qestion}"),
     "a scorer that does not exist": ("tasks.t.scorers", ["exakt"]),
     "a cost limit without a price": ("tasks.t.limits", {"cost": 1.0}),
 }
+
+
+MODELS_REFUSED = {
+    "an unknown provider": "openia/x",
+    "a key that is not set": {"provider": "openai", "model": "x"},
+    "an argument of a model": {"provider": "scripted", "model": "echo", "args": {"speed": 1}},
+    "weights that do not exist": {"provider": "local", "model": "x", "args": {"path": "no.gguf"}},
+    "a base_url that is none": {"provider": "openai", "model": "x", "base_url": "host:8000"},
+}
+
+
+@pytest.mark.parametrize("name", MODELS_REFUSED)
+def test_a_model_that_cannot_be_opened_is_refused_after_the_forecast(holdfast, tmp_path, name):
+    """Whoever has no key yet can still ask what a run costs; the exit code and the words are those of a start."""
+    write_dataset(tmp_path, 3)
+    write_eval(tmp_path, changed("models.m", MODELS_REFUSED[name]))
+    ended = holdfast("run", "eval.yaml", "--dry-run", code=2)
+    assert ended.out.startswith("t: 3 samples x 1 model = 3 trials\n") and ended.out.endswith(
+        "nothing was called or written.\n"
+    )
+    assert holdfast("run", "eval.yaml", code=2).err == ended.err and ended.err.startswith(
+        "holdfast: eval.yaml: models.m"
+    )
+    told = holdfast.json("run", "eval.yaml", "--dry-run", code=2)
+    assert told["planned"] == 3 and told["kind"] == "configuration" and told["error"] in ended.err
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -98,12 +118,51 @@ def test_a_dry_run_of_a_run_that_exists_says_what_a_resume_would_do(holdfast, tm
     before = contents(tmp_path)
     ended = holdfast("run", "eval.yaml", "--run-dir", "r", "--or-resume", "--dry-run", code=0)
     assert "tasks.t.epochs: 1 → 2" in ended.out
-    assert "The run exists and would be resumed: 3 of 3 trials are finished" in ended.out
-    assert "6 trials in all; nothing was called or written." in ended.out
+    assert ended.out.startswith(
+        "The run exists and would be resumed: 3 of 6 trials are finished, 3 remaining: 3 not started.\n"
+    )
+    assert ended.out.endswith("3 trials would be run; nothing was called or written.\n")
+    # Nothing of the trials that it has.
+    assert "samples x" not in ended.out and "in all; nothing" not in ended.out
     told = holdfast.json("run", "eval.yaml", "--run-dir", "r", "--or-resume", "--dry-run", code=0)
     assert told["existing"]["counts"]["finished"] == 3 and told["planned"] == 6
+    assert (told["total"]["trials"], told["total"]["calls"]) == (3, 3) and told["existing"]["remaining"] is None
     assert [change["path"] for change in told["existing"]["changes"]] == ["tasks.t.epochs"]
     assert contents(tmp_path) == before
+
+
+def test_a_dry_run_tells_what_was_planned_before_from_what_is_added(holdfast, server, tmp_path):
+    """Two trials were left over, and four are added: each has its line and its cost, and six would be run."""
+    price = {"model": {"price": {"input": 1.0, "output": 1.0}, "generation": {"max_tokens": 100}}}
+    http_eval(tmp_path, server.base_url, 4, concurrency_limit=1, **price)
+    server.behave(refuse_status=400, refuse_times=1, refuse_only=["q3", "q4"])
+    holdfast("run", "eval.yaml", "--run-dir", "r")
+    server.behave()
+    resumed = ("run", "eval.yaml", "--run-dir", "r", "--or-resume", "--dry-run")
+    out = holdfast(*resumed, code=0).out
+    assert "Added" not in out and "Planned before: 2 trials; they cost at most" in out
+    both = holdfast(*resumed, "--epochs", "2", code=0).out
+    assert "Added: 4 trials, 8 in all; they cost at most" in both and "Planned before: 2 trials; they cost" in both
+    assert "2 of 8 trials are finished, 6 remaining" in both and "6 trials would be run; nothing" in both
+    told = holdfast.json(*resumed, "--epochs", "2", code=0)
+    growth, left = told["existing"]["growth"], told["existing"]["remaining"]
+    assert told["total"]["most_cost"] == pytest.approx(growth["most_cost"] + left["most_cost"])
+
+
+def test_json_has_the_expected_and_the_worst_cost_and_their_sums(holdfast, tmp_path):
+    """What people read is there for programs: for each task and model, and in all."""
+    write_dataset(tmp_path, 3)
+    data = changed("models.m", {"provider": "scripted", "model": "echo", "price": {"input": 1.0, "output": 2.0}})
+    data["models"]["m"]["generation"] = {"max_tokens": 1000}
+    data["models"]["n"] = {**data["models"]["m"], "generation": {"max_tokens": 3000}}
+    write_eval(tmp_path, data)
+    told = holdfast.json("run", "eval.yaml", "--dry-run", code=0)
+    small, large = told["forecast"]
+    assert small["cost"] < small["most_cost"] and small["cost"] >= 3 * 1000 * 2 / 1e6
+    total = told["total"]
+    assert total["cost"] == pytest.approx(small["cost"] + large["cost"]) and total["currency"] == "USD"
+    assert total["most_cost"] == pytest.approx(small["most_cost"] + large["most_cost"])
+    assert (total["trials"], total["calls"]) == (6, 6) and total["most_calls"] == small["most_calls"] * 2
 
 
 def test_a_run_that_is_held_is_reported_by_a_dry_run(holdfast, server, tmp_path):

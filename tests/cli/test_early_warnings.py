@@ -140,6 +140,8 @@ def test_a_likely_mistake_is_one_warning_before_the_first_call(holdfast, tmp_pat
     ended = holdfast("run", "eval.yaml", "--run-dir", "r", "--json", code=0)
     assert json.loads(ended.out)["warnings"] == [expected]
     assert ended.err.splitlines()[1] == f"warning: {expected}"
+    first = expected.partition(". ")[0]
+    assert ended.err.splitlines()[-1].startswith(f"1 warning before the start: {first[:159]}")
     assert "warning" not in holdfast("resume", "r", code=0).err
 
 

@@ -71,5 +71,5 @@ def test_a_missing_key_names_its_variable_and_the_file(holdfast, tmp_path):
     http_eval(tmp_path, "http://127.0.0.1:9/v1", 1, model=WITH_KEY)
     ended = holdfast("run", "eval.yaml", "--run-dir", "r", code=2)
     assert "OUR_ENV_FILE_KEY is not set" in ended.err and ".env beside the eval file" in ended.err
-    assert holdfast("run", "eval.yaml", "--run-dir", "r", "--dry-run", code=2) == ended
+    assert holdfast("run", "eval.yaml", "--run-dir", "r", "--dry-run", code=2).err == ended.err
     assert not (tmp_path / "r").exists()

@@ -158,6 +158,7 @@ def test_a_failed_slot_is_told_and_only_a_redo_asks_it_again(holdfast, server, t
     assert (row["scores"], row["attempts"], row["answer"]) == ({"good": 1.0}, 1, "A")
     transcript = holdfast("show", "r", row["trial"], code=0).out
     assert "── score broken failed (attempt 2)" in transcript and "task.py" in transcript
+    assert transcript.count("Traceback") == 1 and "(the traceback is above)" in transcript
     resumed = holdfast("resume", "r", code=1)
     assert "holdfast resume r --redo 'status=failed'" in resumed.out
     assert (times(tmp_path, "good"), times(tmp_path, "broken")) == (1, 2)

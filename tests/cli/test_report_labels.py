@@ -173,6 +173,7 @@ def test_rows_that_are_no_labels_are_refused_by_line(holdfast, server, tmp_path,
     """Unknown, ambiguous, repeated, contradictory and unreadable rows."""
     judged_run(holdfast, server, tmp_path, values=["1", "0"], epochs=2)
     ended = holdfast("report", "r", "--labels", write_labels(tmp_path, rows), code=2)
+    assert ended.err.count("List the trials with") <= 1
     assert message in ended.err and not ended.out
 
 

@@ -91,7 +91,15 @@ def test_sampling_31_a_function_of_a_user_may_fail_and_be_retried(holdfast, serv
 def test_a_plain_task_is_forecast_as_before(holdfast, server, tmp_path):
     """No field of a sampling stands where there is none."""
     told = forecast(holdfast, http_eval(tmp_path, server.base_url, 5, max_retries=1))
-    assert told == {"task": "t", "model": "m", "trials": 5, "calls": 5, "most_calls": 5}
+    assert told == {
+        "task": "t",
+        "model": "m",
+        "trials": 5,
+        "calls": 5,
+        "most_calls": 5,
+        "cost": None,
+        "most_cost": None,
+    }
 
 
 @pytest.mark.parametrize("command", [["--dry-run"], ["--run-dir", "r"]])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import signal
 
 import pytest
@@ -150,7 +151,8 @@ def test_trials_without_a_reply_will_be_retried(holdfast, server, tmp_path):
     assert "Complete: 3 of 3" in holdfast("resume", "r", code=0).out
 
 
-WRONG_NAME = "The model name cannot be changed in this run, and nothing is finished: correct it and start a new run.\n"
+WRONG_NAME = "The model name cannot be changed in this run: correct it in the eval. r holds no results. Start a new run"
+ANEW = "r holds no results. Start a new run with another --run-dir (in Python: run=), or delete r first."
 
 
 def test_a_wrong_model_name_is_not_resumed(holdfast, server, tmp_path):
@@ -160,7 +162,26 @@ def test_a_wrong_model_name_is_not_resumed(holdfast, server, tmp_path):
     ended = holdfast("run", http_eval(tmp_path, server.base_url, 3, concurrency_limit=1), "--run-dir", "r", code=1)
     assert f"1 {TIMES} model disabled: openai/counting answered 404 Not Found: {said}.\n" in ended.out
     for text in (ended.out, holdfast("status", "r").out):
-        assert WRONG_NAME in text and "Resume with" not in text
+        flat = " ".join(text.split())
+        assert WRONG_NAME in flat and ANEW in flat and "Resume with" not in text
+
+
+def test_a_run_that_holds_no_results_names_the_way_out_that_works(holdfast, server, tmp_path):
+    """After a wrong name, the corrected eval is refused at the same place, with or without --or-resume."""
+    server.behave(refuse_status=404, refuse_times=9, said="The model `counting` does not exist")
+    eval_file = http_eval(tmp_path, server.base_url, 2, concurrency_limit=1)
+    holdfast("run", eval_file, "--run-dir", "r", code=1)
+    server.behave()
+    corrected = ("run", eval_file, "--set", "models.m.model=other", "--run-dir", "r")
+    assert ANEW in " ".join(holdfast(*corrected, code=2).err.split())
+    refused = " ".join(holdfast(*corrected, "--or-resume", code=3).err.split())
+    assert ANEW in refused and refused.index(ANEW) < refused.index("Ways out")
+    shutil.rmtree(tmp_path / "r")
+    assert "Complete: 2 of 2" in holdfast(*corrected, code=0).out
+    # Now it holds some.
+    assert "no results" not in holdfast(*corrected, code=2).err
+    again = ("run", eval_file, "--set", "models.m.model=third", "--run-dir", "r", "--or-resume")
+    assert "no results" not in holdfast(*again, code=3).err
 
 
 def test_a_wrong_name_beside_a_right_one_names_the_fork(holdfast, server, tmp_path):

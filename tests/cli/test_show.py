@@ -138,6 +138,41 @@ def test_the_footer_names_the_run_and_a_command(shown, tmp_path):
     assert len(table(limited)) == 4 and "… and 5 more; --limit shows more" in limited
 
 
+def test_json_has_every_matching_trial_unless_a_limit_is_given(holdfast, tmp_path):
+    """People see the first fifty; a program would take them for all. Every row stands in one valid document."""
+    rows = [{"id": f"s{number:02}", "q": f"{number}?", "a": "x"} for number in range(53)]
+    holdfast("run", make_eval(tmp_path, rows), "--run-dir", "r", code=0)
+    assert "… and 3 more" in holdfast("show", "r", code=0).out
+    every = holdfast.json("show", "r", code=0)
+    assert every["matching"] == len(every["trials"]) == 53 and every["planned"] == 53 and every["notes"] == []
+    assert len(holdfast.json("show", "r", "--wrong", code=0)["trials"]) == 53
+    few = holdfast.json("show", "r", "--limit", "2", code=0)
+    assert (few["matching"], len(few["trials"])) == (53, 2)
+    none = holdfast.json("show", "r", "--failed", code=0)
+    assert (none["matching"], none["trials"], none["notes"]) == (0, [], [])
+
+
+def test_wrong_shows_first_what_is_wrong(holdfast, tmp_path):
+    """Five scorers share a column that is cut; the one that is below 1 is not what is cut off."""
+    scorers = [{"includes": {"name": f"right{number}"}} for number in range(1, 5)]
+    task = {**TASK, "scorers": [*scorers, {"exact": {"name": "strict"}}]}
+    rows = [{"id": "fr", "q": "The capital of France?", "a": "Pari"}]
+    holdfast("run", make_eval(tmp_path, rows, {"t": task}), "--run-dir", "r", code=0)
+    assert "strict=0 right1=1" in holdfast("show", "r", "--wrong", code=0, COLUMNS="110").out
+    assert "right1=1 right2=1" in holdfast("show", "r", code=0, COLUMNS="110").out
+
+
+def test_trials_are_selected_by_what_was_asked_expected_and_answered(shown):
+    """A list of messages, a column of the dataset and an unknown name too; an unknown column is offered as metadata."""
+    for where in ("answer=Paris", "target ~ pari", "input ~ 'of france'", "metadata.a=Paris"):
+        assert [row["sample"] for row in shown.json("show", "r", "--where", where, code=0)["trials"]] == ["fr"], where
+    assert 'did you mean "metadata.q"?' in shown("show", "r", "--where", "q ~ France", code=2).err
+    assert 'did you mean "answer"?' in shown("show", "r", "--where", "anwser=Paris", code=2).err
+    redone = shown("resume", "r", "--redo", "answer=Paris and input ~ France", code=0)
+    assert "Running 1 trial again" in redone.err
+    assert 'did you mean "metadata.q"?' in shown("resume", "r", "--redo", "q ~ France", code=2).err
+
+
 def test_wrong_and_failed_and_where_are_joined_with_and(shown):
     """--wrong: valid, with a score below 1; all of them are one expression."""
     wrong = shown.json("show", "r", "--wrong", code=0)

@@ -126,6 +126,15 @@ def test_texts_that_begin_alike_show_where_they_differ():
     assert distinct_endings(["x" * 30 + "a", "x" * 30 + "b"], 10) == {"x" * 30 + "a": "…a", "x" * 30 + "b": "…b"}
 
 
+def test_the_word_that_sets_a_group_apart_is_kept():
+    """Two questions about each country: neither the country nor the question is hidden."""
+    asked = ["What is the capital of Portugal? One word.", "What is the capital of Portugal? Choose a letter:"]
+    asked += [text.replace("Portugal", "Austria") for text in asked]
+    shown = distinct_endings([*asked, "What is the capital of France? One word."], 11)
+    assert [shown[text][:4] for text in asked] == ["…Por", "…Por", "…Aus", "…Aus"]
+    assert len(set(shown.values())) == 5 and not any(text.startswith("……") for text in shown.values())
+
+
 def test_texts_that_share_several_beginnings_are_told_apart():
     """However many groups begin alike: nothing is wider than the column, and no two are alike where there is room."""
     rng = random.Random(7)

@@ -139,6 +139,18 @@ def test_what_init_writes_runs_as_it_is(holdfast, tmp_path):
     holdfast("run", "new/eval.yaml", "--run-dir", "r", code=0)
     report = holdfast.json("report", "r")
     assert report["complete"] and report["coverage"]["valid"] == report["coverage"]["planned"] == 8
+    # As its comments say: the scorer of one's own is an accuracy, and a real model takes no table.
+    path = tmp_path / "new" / "eval.yaml"
+    written = path.read_text()
+    path.write_text(
+        written.replace("    scorers: [exact]  ", "    # ").replace("# scorers: [exact, t", "scorers: [exact, t")
+    )
+    metrics = holdfast.json("run", "new/eval.yaml", "--run-dir", "s", code=0)["tasks"]["capitals"]["small"]["metrics"]
+    assert metrics.keys() == {"exact", "one_word"} and metrics["one_word"].keys() == {"accuracy"}
+    path.write_text(written.replace("provider: scripted\n    model: table", "provider: openai\n    model: gpt-4o-mini"))
+    assert "models.small: Model openai/gpt-4o-mini has no option 'rules'. Delete args.rules. There are: " in " ".join(
+        holdfast("run", "new/eval.yaml", "--run-dir", "t", code=2, OPENAI_API_KEY="x" * 20).err.split()
+    )
     again = holdfast.json("init", "other")
     assert set(again) == {"schema_version", "directory", "files"}
     assert set(again["files"]) == {"eval.yaml", "capitals.jsonl", "task.py", "eval.schema.json"}

@@ -495,6 +495,8 @@ def ended(**fields) -> TrialRecord:
     ("event", "text"),
     [
         (CallRetried("m", "unavailable", "503", 1.0, 1), "m: retrying: 503"),
+        (CallRetried("m", "unavailable", "503", 1.0, 1, 3600), "m: retrying for up to 1h (retry_deadline): 503"),
+        (CallRetried("m", "unavailable", "503", 1.0, 1, 90), "m: retrying for up to 1m30s (retry_deadline): 503"),
         (ModelDisabled("m", "no key"), "m: disabled for this session. no key"),
         (AttemptEnded(ended(error=Failure("rejected", "too long"))), "t/m/s1#1: failed: too long"),
         (AttemptEnded(ended(error=Failure("rejected", "too long")), will_retry=True), ""),

@@ -86,6 +86,21 @@ FORGED = {
 }
 
 
+def test_resume_72_edited_values_are_named_by_verify(world):
+    """Resume 72: what resume refuses, verify names; nothing is lost. Comments and formatting are nothing to name."""
+    world.run()
+    config = world.run_dir / "config.yaml"
+    written = config.read_text()
+    config.write_text(written.replace("epochs: 1", "epochs: 3"))
+    (note,) = world.json("verify", "r", code=0)["notes"]
+    assert note.startswith("A resume would be refused: values in ") and "tasks.t.epochs" in note, note
+    assert "were edited by hand" in world("resume", "r", code=3).err
+    config.write_text("not: [yaml")
+    assert "is not valid YAML" in world.json("verify", "r", code=0)["notes"][-1]
+    config.write_text(f"{written}# mine\n")
+    assert world.json("verify", "r", code=0)["notes"] == []
+
+
 @pytest.mark.parametrize("name", FORGED)
 def test_resume_72_a_forged_header(world, name):
     """Resume 72: resume tolerates it; `verify` names what the journal does not say, and says that nothing is lost."""

@@ -107,7 +107,7 @@ def test_a_host_that_does_not_exist_is_unavailable(monkeypatch):
     async def go():
         await ask_once(ModelSpec(provider="openai", model="tiny", base_url="http://holdfast.invalid/v1"))
 
-    with pytest.raises(Unavailable, match=r"holdfast\.invalid does not resolve"):
+    with pytest.raises(Unavailable, match=r"the host name holdfast\.invalid does not resolve"):
         asyncio.run(go())
 
 

@@ -310,7 +310,7 @@ def test_the_default_cap_is_sixty_four_mebibytes():
         (b"", "an empty body"),
         (b" \n ", "an empty body"),
         (b"<html><head><title>502 Bad\nGateway</title></head></html>", 'an HTML page \\("502 Bad Gateway"\\)'),
-        (b"\n<!DOCTYPE html><p>", "an HTML page instead"),
+        (b"\n<!DOCTYPE html><p>", "an HTML page instead of JSON. Check base_url"),
         (b"Internal error", "not JSON"),
         (b'{"choices": [{"message": {"content": "Par', "not JSON, or not all of it"),
         (b'{"choices": [{"message": {}, "logprobs": ' + b"[" * 100_000, "nested too deeply"),

@@ -51,6 +51,10 @@ class Trial:
             value = value.get(key) if isinstance(value, dict) else None
         return value
 
+    def text(self, name):
+        self.asked.add(name)
+        return self.fields.get(name)
+
 
 TRIALS = {
     "a": Trial(
@@ -58,14 +62,16 @@ TRIALS = {
         {"exact": 1.0, "both": 2.0, "status": 0.5},
         {"source": {"year": 1999}, "tags": ["easy", "Mathematics"], "flag": True, "note": "o'clock \\ \"x\""},
         status="valid", transcript="whole", task="capitals", model="lab/small-1.5:chat", sample="q 1", trial="9f3a",
-        epoch=1, attempt=1, cost=0.01, tokens=12, seconds=1.5,
+        epoch=1, attempt=1, cost=0.01, tokens=12, seconds=1.5, input="Capital of France?", target="Paris",
+        answer="I am sorry",
     ),
     "b": Trial(
         {"tier": "T0", "prompt variant": "or", "both": "1"},
         {"exact": 0.25},
         {"source": {"year": "1985"}, "tags": [], "flag": False},
         status="limited", reason="Timeout after 60s", transcript="whole", task="rivers", model="lab/large",
-        sample="007", trial="9f4b", epoch=2, attempt=3, cost=0.5, tokens=30000, seconds=61,
+        sample="007", trial="9f4b", epoch=2, attempt=3, cost=0.5, tokens=30000, seconds=61, input="France: how long?",
+        target=775, answer="775",
     ),
     "c": Trial(
         {"tier": "T1"}, {"exact": NAN}, {"source": {"year": "unknown"}, "ratio": NAN},
@@ -95,6 +101,12 @@ SELECTED = [
     ("trial=capitals/fr#1", ""),
     ("metadata.source.year>=1990", "a"),
     ("metadata.tags ~ math", "a"),
+    ("answer ~ sorry", "a"),
+    ("input ~ France and exact<1", "b"),
+    ("target=775.0", "b"),
+    ("answer=775.0", ""),
+    ("answer>700", "b"),
+    ("target!=x", "ab"),
     ("transcript=lost", "c"),
     ("exact!=1", "b"),
     ("not exact=1", "bcd"),

@@ -54,6 +54,8 @@ def test_a_model_without_its_provider_is_refused(model):
     """A model is named as provider/model."""
     with pytest.raises(ConfigurationError):
         eval_from_flags(["x"], [model])
+    with pytest.raises(ConfigurationError, match=r"--model 'echo' names no provider. Write it as provider/model"):
+        eval_from_flags(["x"], ["echo"])
 
 
 @pytest.mark.parametrize(
@@ -73,10 +75,10 @@ def test_an_argument_is_read_as_in_a_file(text, name, value):
     assert parse_argument(text) == (name, value)
 
 
-@pytest.mark.parametrize("text", ["n", "", "=3"])
-def test_an_argument_without_name_or_value_is_refused(text):
-    """An argument is name=value."""
-    with pytest.raises(UsageError, match="Write it as name=value"):
+@pytest.mark.parametrize(("text", "missing"), [("n", "value"), ("", "name"), ("=3", "name")])
+def test_an_argument_without_name_or_value_is_refused(text, missing):
+    """An argument is name=value; what is missing of it is named."""
+    with pytest.raises(UsageError, match=f"has no {missing}. Write it as name=value"):
         parse_argument(text)
 
 

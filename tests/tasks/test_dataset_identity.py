@@ -196,6 +196,18 @@ def test_samples_can_be_picked_by_key(tmp_path):
     assert len(dataset) == 3
 
 
+def test_an_id_of_rows_without_ids_names_what_is_missing(tmp_path):
+    """The column that holds the wanted id is offered, and samples are listed as `show` names them."""
+    dataset = open_dataset(write_jsonl(tmp_path / "a.jsonl", [{"input": "x", "country": "France"}, {"input": "y"}]))
+    names = ", ".join(sorted(sample[:8] for sample in list(dataset.keys())))
+    with pytest.raises(ConfigurationError) as refused:
+        dataset.keep_only(["France"])
+    assert "Add a column `id`, or name one in the dataset: `fields: {id: country}`." in refused.value.hint
+    assert refused.value.hint.endswith(f"named by their content: {names}, …")
+    with pytest.raises(ConfigurationError, match=r"fields: \{id: COLUMN\}"):
+        dataset.keep_only(["Spain"])
+
+
 @pytest.mark.parametrize("with_ids", [True, False])
 def test_memory_grows_by_about_fifty_bytes_a_sample(tmp_path, with_ids):
     """Rows stay on disk: a shuffled dataset keeps places and digests in memory, and nothing else."""

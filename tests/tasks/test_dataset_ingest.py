@@ -282,7 +282,8 @@ def test_samples_made_in_python_take_the_same_path(tmp_path):
         (Sample("x", metadata={"big": 10**5000}), "too many digits"),
         (Sample("broken \udc80"), "not valid UTF-8 in the field 'input'"),
         (Sample("x", target=object()), "what JSON cannot"),
-        ("just text", "is str, not a Sample"),
+        ("just text", 'is str, not a Sample. Write Sample("'),
+        ({"input": "x"}, "is dict, not a Sample. Write Sample(**row)."),
     ],
 )
 def test_a_sample_that_json_cannot_hold_is_refused(sample, said):

@@ -166,6 +166,10 @@ def test_a_target_without_a_number_is_refused_before_the_run():
     """What no answer could equal is a mistake of the dataset."""
     with pytest.raises(ConfigurationError, match=r"row 2 is 'many'"):
         numeric().check(Sample("?", target="many"), "row 2")
+    with pytest.raises(ConfigurationError, match="Write it in digits"):
+        numeric().check(Sample("?", target="six"), "row 2")
+    with pytest.raises(ConfigurationError, match="before its decimals"):
+        numeric().check(Sample("?", target="1.234,5"), "row 2")
 
 
 @pytest.mark.parametrize("arguments", [{"absolute": -1}, {"relative": float("nan")}, {"decimal": ";"}])

@@ -33,7 +33,7 @@ class FailureGroup(msgspec.Struct, frozen=True):
     error: str
     """That of the first, in one line; empty where none is on record."""
     setting: str = ""
-    """The key of the eval that would mend it, with its value, if that is known."""
+    """The key of the eval to change, with its value, if that is known."""
     is_refused: bool = False
     """Whether a server refused the requests, as it will again."""
 

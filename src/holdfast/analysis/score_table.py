@@ -8,6 +8,8 @@ from holdfast.analysis.metrics import Metric
 from holdfast.analysis.money import money_text
 from holdfast.analysis.report import GroupReport, TaskReports
 from holdfast.analysis.text_table import fits, plain_name, text_table
+from holdfast.run.core.display_text import list_text
+from holdfast.run.core.slots.slot_names import VERSION_MARK, base_name
 
 WIDTH = 80
 _NONE = "-"
@@ -16,9 +18,19 @@ _FIGURES = ["score", "95% CI", "n"]
 
 
 def score_table(tasks: TaskReports, currency: str, width: int = WIDTH) -> list[str]:
-    """The lines of the table; none where there is no task."""
+    """The lines of the table, and which version of a scorer is the newest; none where there is no task."""
     header, rows = score_rows(tasks, currency)
-    return _table(header, rows, _NAMES, width)
+    return [*_table(header, rows, _NAMES, width), *version_lines(tasks)]
+
+
+def version_lines(tasks: TaskReports) -> list[str]:
+    """Where several versions of a scorer have scores: which of them is the newest."""
+    groups = [group for models in tasks.values() for group in models.values()]
+    earlier = sorted({name for group in groups for name in group.metrics if VERSION_MARK in name})
+    if not earlier:
+        return []
+    newest = list_text(list(dict.fromkeys(plain_name(base_name(name)) for name in earlier)))
+    return [f"{newest}: the newest version; with {VERSION_MARK}, scores of earlier ones."]
 
 
 def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[str]]]:

@@ -7,22 +7,30 @@ conditional writes, which cannot be found out without writing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.api.start import RunRequest, check_surroundings, local_root
-from holdfast.engine.opening.comparing.growth import Growth, measure_growth
-from holdfast.engine.opening.new_run import check_new_run, plan_entries
+from holdfast.engine.opening.comparing.growth import (
+    Growth,
+    RemainingCost,
+    measure_growth,
+    measure_remaining,
+    trials_to_ask,
+)
+from holdfast.engine.opening.new_run import plan_entries, plan_new_run
 from holdfast.engine.opening.remote_run import open_readable_copy, refuse_existing_remote
 from holdfast.engine.opening.resume_plan import plan_resume
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
+from holdfast.errors import ConfigurationError
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
+from holdfast.spec.loading.error_messages import naming_source
 from holdfast.storage.leases.local import refuse_held
 from holdfast.storage.object_store import is_url
 
@@ -36,9 +44,15 @@ class CheckedRun:
     decision: Decision | None = None
     """Of a run that exists: what the gate has accepted."""
     counts: StateCounts | None = None
-    """Of a run that exists: how many of its trials are finished."""
+    """Of a run that exists: how many of the trials that it would have are finished."""
     growth: Growth | None = None
     """Of a run that exists: what would be added to it."""
+    remaining: RemainingCost | None = None
+    """Of a run that exists: what a resume would run beside that."""
+    to_ask: Mapping[tuple[str, str], int] | None = None
+    """Of a run that exists: by task and model, for how many trials models would be called."""
+    refusal: ConfigurationError | None = None
+    """Why a model cannot be opened, as without its key; what all would cost is known all the same."""
 
 
 def check_session(request: RunRequest) -> CheckedRun:
@@ -46,7 +60,7 @@ def check_session(request: RunRequest) -> CheckedRun:
 
     Raises:
         UsageError: the place holds a run or something else, or is a URL of an unknown kind.
-        ConfigurationError: a task, dataset, model or observer is wrong, or a run to reuse does not exist.
+        ConfigurationError: a task, dataset or observer is wrong, or a run to reuse does not exist.
         ResumeAborted: the run that is there cannot be resumed with this eval.
         RunHeld: another session executes it.
         StorageFailure: the disk or the store failed, or no run can be written there.
@@ -58,10 +72,20 @@ def check_session(request: RunRequest) -> CheckedRun:
         refuse_existing_remote(request.place)
     with contextlib.closing(FreshInputs()) as inputs:
         root = local_root(request.spec, request.place)
-        prepared = check_new_run(request.spec, root, inputs, request.tasks, request.check_plan)
+        prepared = plan_new_run(request.spec, root, inputs, request.tasks, request.check_plan)
     # Which files would be copied is of no interest, only the warnings about those that would not.
     copied_source_files(prepared)
-    return CheckedRun(prepared, [*request.warnings, *prepared.warnings])
+    return CheckedRun(prepared, [*request.warnings, *prepared.warnings], refusal=_refusal(prepared, request.source))
+
+
+def _refusal(prepared: PreparedEval, source: str) -> ConfigurationError | None:
+    """Why the provider of a model cannot be opened, if one cannot."""
+    try:
+        with naming_source(source):
+            prepared.open_providers()
+    except ConfigurationError as error:
+        return error
+    return None
 
 
 def _check_resume(request: RunRequest) -> CheckedRun:
@@ -73,8 +97,18 @@ def _check_resume(request: RunRequest) -> CheckedRun:
         with contextlib.closing(plan.inputs):
             prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
         request.check_plan(plan_entries(prepared))
+        refusal = None
         if not reader.fold.counts.is_complete or plan.decision.changes:
             refuse_held(reader.fs, root)
-            prepared.open_providers()
-        growth = measure_growth(last_session(reader).plan, prepared, reader)
-        return CheckedRun(prepared, request.warnings, plan.decision, reader.fold.counts, growth)
+            refusal = _refusal(prepared, request.source)
+        before, fold = last_session(reader).plan, reader.fold.with_plan(plan_entries(prepared))
+        return CheckedRun(
+            prepared,
+            request.warnings,
+            plan.decision,
+            fold.counts,
+            measure_growth(before, prepared, reader),
+            measure_remaining(before, prepared, reader, fold),
+            trials_to_ask(fold),
+            refusal,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,10 +31,13 @@ from holdfast.run.where.trial_spelling import axes_text
 from holdfast.sampling.candidate import CandidateStatus
 from holdfast.tasks.source.failure_text import error_identity, failure_line
 from holdfast.terminal.text import duration_text, quantity
+from holdfast.terminal.width import one_line
 
 _REPEAT_SECONDS = 60.0
+_MINUTE = 60.0
 _LONG_PAUSE = 60.0
 """From this many seconds on it is said how long a call waits: the run may seem to hang."""
+_SHORT_ERROR = 60
 _MOST_ERRORS = 100
 """How many different errors are listed."""
 _OTHERS = ("", "")
@@ -112,7 +116,9 @@ class EventText:
         """At the end, how often each error came that was listed once."""
         counts = [(error, count) for error, count in self._repeated.items() if count]
         return "\n".join(
-            f"{error[0]}: {count} more with the same error: {self._lines[error]}" for error, count in counts
+            # In short: the whole of it is above, and at the end of the session.
+            f"{error[0]}: {count} more with the same error: {one_line(self._lines[error], _SHORT_ERROR)}"
+            for error, count in counts
         )
 
     def _lane_text(self, end: TrialRecord) -> str:
@@ -136,7 +142,16 @@ class EventText:
             return ""
         self._retried[event.model] = now
         when = f" in {duration_text(event.pause)}" if event.pause >= _LONG_PAUSE else ""
-        return f"{event.model}: retrying{when}: {event.reason}"
+        # A wrong address looks like an outage: whoever waits for a first reply should know for how long.
+        limit = (
+            f" for up to {_setting_text(event.deadline)} (retry_deadline)" if event.deadline and last is None else ""
+        )
+        return f"{event.model}: retrying{when}{limit}: {event.reason}"
+
+
+def _setting_text(seconds: float) -> str:
+    """A duration as people write it in an eval: "1h", "2m", "0.5s"."""
+    return f"{seconds:g}s" if seconds < _MINUTE else re.sub("(?<=[hm])00[ms]$", "", duration_text(seconds))
 
 
 def _stopped_text(event: TaskStopped) -> str:

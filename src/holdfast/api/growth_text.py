@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.analysis.money import money_text
-from holdfast.engine.opening.comparing.growth import Growth
+from holdfast.engine.opening.comparing.growth import Growth, RemainingCost
 from holdfast.terminal.text import quantity
 
 
@@ -24,7 +24,12 @@ def growth_lines(growth: Growth | None, *, rescoring: bool = False) -> Iterator[
         yield f"Added: scores of {answers} by further scorers; nothing that is answered is asked again."
 
 
-def _cost_text(growth: Growth) -> str:
+def remaining_line(remaining: RemainingCost) -> str:
+    """How many trials a resume runs although nothing was added, and at most how much they cost."""
+    return f"Planned before: {quantity(remaining.trials, 'trial')}; {_cost_text(remaining)}."
+
+
+def _cost_text(growth: Growth | RemainingCost) -> str:
     if growth.most_cost is None:
         most = f"their maximum cost is unknown: {', '.join(growth.why_unbounded)}"
     else:

@@ -13,6 +13,7 @@ from holdfast.api.reading.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
 from holdfast.errors import UsageError
 from holdfast.run.core.codec import decode
+from holdfast.run.core.display_text import nearby
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionRecord, StepRecord, TrialRecord
 from holdfast.run.fold.candidate import names_of
 from holdfast.run.fold.reader import LargeRecord, RunReader
@@ -171,7 +172,7 @@ class Run:
     @property
     def names(self) -> Names:
         """The axes and scorers that an expression may name."""
-        return names_of(self._reader.fold)
+        return names_of(self._reader.fold)._replace(columns=self._results.metadata_names)
 
     def result(self, trial: FoldedTrial, *, with_sample: bool = True) -> TrialResult:
         """The row of a selected trial; without `with_sample` it has no input, target and metadata."""
@@ -277,14 +278,14 @@ class Run:
 
     def __repr__(self) -> str:
         if self._is_closed:
-            return f"<Run {self.place!r}: closed>"
+            return f"<Run {nearby(self.place)!r}: closed>"
         from holdfast.analysis.report_text import brief_scores  # noqa: PLC0415 - needed where it is shown
 
         state = "complete" if self.is_complete else "incomplete"
         # Scores are added up when they are asked for: in a large run that takes too long for a debugger.
         scores = brief_scores(self.report()) if self.on_record <= _QUICK_TRIALS else ""
         left = "" if self.is_complete else f", {self.counts.remaining_text()}"
-        return f"<Run {self.place!r}: {state}, {self.counts.finished_text()}{left}{scores}>"
+        return f"<Run {nearby(self.place)!r}: {state}, {self.counts.finished_text()}{left}{scores}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows of it: the table of scores, and where the run is."""

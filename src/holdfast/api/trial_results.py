@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.models.message import Usage
-from holdfast.run.core.records import AnswerRecord, AnyRecord, Failure, SamplingSummary, ScoreRecord, TrialRecord
-from holdfast.run.fold.candidate import LOST, WHOLE, TrialCandidate, coordinates
+from holdfast.run.core.records import Failure, SamplingSummary, ScoreRecord, TrialRecord
+from holdfast.run.fold.candidate import LOST, WHOLE, TrialCandidate, answer_in, coordinates
 from holdfast.run.fold.ends_on_record import error_on_record
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
@@ -120,15 +120,17 @@ class TrialResults:
 
     def _candidate(self, trial: FoldedTrial) -> TrialCandidate:
         about, fold = coordinates(trial), self._reader.fold
-        return TrialCandidate(self._reader, fold, trial.key, about, trial, lambda: self._metadata(trial))
+        return TrialCandidate(self._reader, fold, trial.key, about, trial, lambda: self._sample(trial))
 
     def _sample(self, trial: FoldedTrial) -> "SavedSample | None":
         task, key = trial.standing.group.task, trial.row.sample
         return self._samples.find(task, key, trial.standing.group.axes) if task and key else None
 
-    def _metadata(self, trial: FoldedTrial) -> Mapping[str, Any]:
-        sample = self._sample(trial)
-        return sample.metadata if sample is not None else {}
+    def metadata_names(self) -> list[str]:
+        """The names of the metadata that the sample of the first trial has."""
+        first = next(self._reader.fold.trials_in_order(), None)
+        sample = self._sample(first) if first is not None else None
+        return list(sample.metadata) if sample is not None else []
 
     def row(self, trial: FoldedTrial, *, with_sample: bool = True) -> TrialResult:
         """The row of one trial; without its sample, nothing of the run's inputs is read."""
@@ -152,7 +154,7 @@ class TrialResults:
             input=sample.input if sample is not None else None,
             target=sample.target if sample is not None else None,
             metadata=dict(sample.metadata) if sample is not None else {},
-            answer=_answer([record for _, record in records], trial.row.answer_of or attempt),
+            answer=answer_in([record for _, record in records], trial.row.answer_of or attempt),
             scores=self._reader.fold.scores_of(trial.key),
             attempt=attempt,
             attempts=trial.row.attempt,
@@ -173,9 +175,3 @@ class TrialResults:
         if not self._reader.fold.has_samplings:
             return None
         return decisive.samplings if decisive is not None and trial.row.counted else ()
-
-
-def _answer(records: list[AnyRecord | None], attempt: int) -> str | None:
-    """The answer of an attempt."""
-    answers = [record for record in records if isinstance(record, AnswerRecord) and record.attempt == attempt]
-    return answers[-1].text if answers else None

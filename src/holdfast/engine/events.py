@@ -108,6 +108,8 @@ class CallRetried(Event, frozen=True):
     """In seconds."""
     tries: int
     """How many tries of the call have failed."""
+    deadline: float = 0.0
+    """For how many seconds a model is retried that has not replied in this session; 0 once it has, and after a 429."""
 
 
 class ModelDisabled(Event, frozen=True):

@@ -41,7 +41,10 @@ def read_options(where: str, args: dict[str, Any], kind: type[OptionsT]) -> Opti
     names = [field.encode_name for field in msgspec.structs.fields(kind)]
     for name in args:
         if name not in names:
-            raise ConfigurationError(f"{where} has no option {name!r}.", hint=suggest_or_list(name, names))
+            known = suggest_or_list(name, names)
+            # A map of options is often what another provider took.
+            hint = known if known.startswith("Did") else f"Delete args.{name}. {known}"
+            raise ConfigurationError(f"{where} has no option {name!r}.", hint=hint)
     try:
         return convert_arguments(args, kind)
     except msgspec.ValidationError as error:

@@ -20,8 +20,8 @@ class ToleratedFailure(msgspec.Struct, frozen=True):
     """The last one."""
 
     def __str__(self) -> str:
-        times = "once" if self.count == 1 else f"{self.count} times"
-        return f"{self.what} could not be written ({times}): {self.reason}"
+        times = "" if self.count == 1 else f" ({self.count} times)"
+        return f"{self.what} could not be written{times}: {self.reason}"
 
 
 class ToleratedFailures:

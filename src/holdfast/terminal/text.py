@@ -21,8 +21,8 @@ def printable(text: str) -> str:
 
 
 def quantity(count: int, thing: str) -> str:
-    """A count with its noun: "1 trial", "2 trials"."""
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+    """A count with its noun: "1 trial", "2,000 trials"."""
+    return f"{count} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def duration_text(seconds: float) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from holdfast.terminal.text import printable
 
@@ -74,18 +74,29 @@ def distinct_cuts(texts: Collection[str], width: int) -> dict[str, str]:
 def distinct_endings(texts: Collection[str], width: int) -> dict[str, str]:
     """Each text as it is shown in a column: cut at its end, and so that different ones look different.
 
-    Where several would look alike, the words that they all begin with give way to "…".
+    Where several would look alike, the words that they all begin with give way to "…". Of those that still look alike
+    the middle is left out: the word that they begin with then sets them apart from the others.
     """
     found = {text: cut(text, width) for text in texts}
-    alike: dict[str, list[str]] = {}
-    for text, shown in found.items():
-        alike.setdefault(shown, []).append(text)
-    for group in alike.values() if width > _TOO_NARROW else ():
-        if len(group) > 1:
-            shared = _shared_words(group)
-            endings = distinct_endings({text[shared:] for text in group}, width - 1)
-            found |= {text: f"…{endings[text[shared:]]}" for text in group}
+    for group in _looking_alike(found) if width > _TOO_NARROW else ():
+        shared = _shared_words(group)
+        endings = {text: cut(text[shared:], width - 1) for text in group}
+        for others in _looking_alike(endings):
+            middles = {text: cut_middle(text[shared:], width - 1) for text in others}
+            if _looking_alike(middles):
+                nested = distinct_endings({text[shared:] for text in others}, width - 1)
+                middles = {text: nested[text[shared:]] for text in others}
+            endings |= middles
+        found |= {text: f"…{ending}" for text, ending in endings.items()}
     return found
+
+
+def _looking_alike(shown: Mapping[str, str]) -> list[list[str]]:
+    """The texts that are shown as others are."""
+    alike: dict[str, list[str]] = {}
+    for text, cell in shown.items():
+        alike.setdefault(cell, []).append(text)
+    return [group for group in alike.values() if len(group) > 1]
 
 
 def _shared_words(texts: Collection[str]) -> int:

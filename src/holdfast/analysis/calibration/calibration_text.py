@@ -44,7 +44,9 @@ def _figures(found: ScorerCalibration) -> Iterator[str]:
     if passed is not None:
         yield _figure_line("passed", passed.value, passed.interval, f"by the scorer, n = {_number(passed.n)}")
     if found.corrected is not None:
-        yield _figure_line("corrected", found.corrected.value, found.corrected.interval, "passed without its errors")
+        yield _figure_line(
+            "corrected", found.corrected.value, found.corrected.interval, "passed, corrected for its errors"
+        )
     else:
         yield f"cannot be corrected: {found.why_not}"
 

@@ -144,7 +144,7 @@ def _found(references: TrialReferences, row: _Row, name: str) -> FoldedTrial:
     try:
         return references.find(row.trial)
     except UsageError as error:
-        raise UsageError(f"{name} {row.place}: {error}", hint=error.hint) from None
+        raise UsageError(f"{name} {row.place}: {error.message}", hint=error.hint) from None
 
 
 def _check_scorer(row: _Row, trial: FoldedTrial, fold: RunFold, name: str) -> None:

@@ -74,7 +74,7 @@ class ProgressDisplay:
                 self._area.clear()
                 self._print_messages()
                 if self._lines:
-                    self._area.print_above(end_text(self._progress))
+                    self._area.print_above(fitted(end_text(self._progress), self._stream))
 
     async def _keep_showing(self) -> None:
         """Prints what waits and, where it is time or the terminal has another size, the progress."""
@@ -101,7 +101,7 @@ class ProgressDisplay:
             size = self._area.size()
             self._area.paint(self._frame.lines(size.columns, size.lines))
         elif self._lines:
-            self._area.print_above(progress_text(self._progress))
+            self._area.print_above(fitted(progress_text(self._progress), self._stream))
 
     @cached_property
     def _frame(self) -> ProgressFrame:

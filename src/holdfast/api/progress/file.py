@@ -157,7 +157,7 @@ class ProgressFile:
             "unfinished": group.unfinished,
             "rate": round(group.rate(now), 3),
             "eta_seconds": _rounded(group.eta_seconds(now)),
-            "scores": {name: {"mean": mean, "n": count} for name, (mean, count) in group.scores().items()},
+            "scores": {name: {"mean": mean, "n_trials": count} for name, (mean, count) in group.scores().items()},
             "tokens": group.tokens,
             "cost": group.cost(self._progress.prices),
             "retries": group.retries,

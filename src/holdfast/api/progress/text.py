@@ -31,12 +31,13 @@ def progress_parts(progress: Progress) -> Iterator[str]:
     yield _done_text(progress)
     if rate := progress.rate():
         yield f"{rate:.1f}/s"
-    if eta := progress.eta_seconds():
+    holds = progress.holds()
+    is_stopping = any(hold.reason == DRAIN for hold in holds)
+    if (eta := progress.eta_seconds()) and not is_stopping:
         yield f"{duration_text(eta)} left"
     yield f"{progress.active} running"
-    holds = progress.holds()
     if reasons := [hold.reason for hold in holds if hold.reason != FIRST_REPLY]:
-        yield "stopping" if DRAIN in reasons else f"paused: {', '.join(reasons)}"
+        yield "stopping" if is_stopping else f"paused: {', '.join(reasons)}"
     elif waited := [hold.model for hold in holds]:
         yield one_line(f"waiting for the first reply of {', '.join(waited)}", _MOST_CHARACTERS)
     yield from _spent_parts(progress)
@@ -44,7 +45,7 @@ def progress_parts(progress: Progress) -> Iterator[str]:
 
 def _done_text(progress: Progress) -> str:
     percent = 100 * progress.done // progress.planned if progress.planned else 100
-    return f"{progress.done}/{progress.planned} trials ({percent}%)"
+    return f"{progress.done:,}/{progress.planned:,} trials ({percent}%)"
 
 
 def _spent_parts(progress: Progress) -> Iterator[str]:

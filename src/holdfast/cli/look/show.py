@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
+from typing import Any
 
 import click
 
 from holdfast.api.run import Run
-from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.json_output import print_json_list
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.cli.ui.trials.trial_table import ListedTrial, trial_table
 from holdfast.errors import NotARun, UsageError
 from holdfast.run.core.display_text import shell_word
+from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.locate import LATEST, known_runs
 from holdfast.run.where.shorthands import FAILED, joined_expression, wrong_expression
 from holdfast.terminal.text import printable, quantity
 
+_LIMIT = 50
+"""How many trials people are shown. A program gets all of them: it would take a part for the whole."""
 _LABEL_CHARACTERS = 60
 """A longer reference is not repeated: the key is easier to type."""
 
@@ -30,10 +34,12 @@ _LABEL_CHARACTERS = 60
 @click.option("--wrong", is_flag=True, help="Only valid trials with a score below 1.")
 @click.option("--failed", is_flag=True, help="Only failed trials.")
 @click.option("--where", metavar="EXPR", help="Only matching trials, as in: status=failed and task=math")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most N trials.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), help=f"Show at most N trials (default: {_LIMIT}, with --json all)."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    run: str, trial: str | None, *, wrong: bool, failed: bool, where: str | None, limit: int, as_json: bool
+    run: str, trial: str | None, *, wrong: bool, failed: bool, where: str | None, limit: int | None, as_json: bool
 ) -> int:
     """List the trials of RUN, or show TRIAL in full. Without RUN, the newest run.
 
@@ -77,21 +83,42 @@ class _TrialList:
         # An expression may have been mistyped; that nothing is wrong is good to know.
         self._may_match_none = where is None
 
-    def print(self, limit: int, *, as_json: bool) -> None:
+    def print(self, limit: int | None, *, as_json: bool) -> None:
         run, found = self._run, self._run.select(self._where)
-        shown = list(islice(found, limit))
-        # Without an expression nobody has to look at the others to know how many there are.
-        total = run.on_record if self._where is None else len(shown) + sum(1 for _ in found)
+        if as_json:
+            self._print_json(found, limit)
+            return
+        shown = list(islice(found, _LIMIT if limit is None else limit))
+        total = self._total(len(shown), found)
         if not total and not self._may_match_none:
             raise UsageError(self._no_match())
-        if as_json:
-            rows = [run.result(trial).as_dict() for trial in shown]
-            print_json({"run": run.place, "counts": run.counts, "matching": total, "trials": rows, "notes": run.notes})
-            return
         listed = [ListedTrial(run.references.label(trial), run.result(trial)) for trial in shown]
-        for line in [*(trial_table(listed, output_columns()) if listed else []), *self._footer(listed, total)]:
+        table = trial_table(listed, output_columns(), wrong_first="--wrong" in self._asked) if listed else []
+        for line in [*table, *self._footer(listed, total)]:
             click.echo(line)
         _print_notes(run)
+
+    def _print_json(self, found: Iterator[FoldedTrial], limit: int | None) -> None:
+        run, first = self._run, next(found, None)
+        if first is None and not self._may_match_none:
+            raise UsageError(self._no_match())
+        found = chain([] if first is None else [first], found)
+        shown = 0
+
+        def rows() -> Iterator[dict[str, Any]]:
+            nonlocal shown
+            for trial in islice(found, limit):
+                shown += 1
+                yield run.result(trial).as_dict()
+
+        def tail() -> dict[str, Any]:
+            return {"matching": self._total(shown, found), "notes": run.notes}
+
+        print_json_list({"run": run.place, "counts": run.counts}, "trials", rows(), tail)
+
+    def _total(self, shown: int, others: Iterator[FoldedTrial]) -> int:
+        """How many match. Without an expression nobody has to look at the others to know how many there are."""
+        return self._run.on_record if self._where is None else shown + sum(1 for _ in others)
 
     def _footer(self, listed: list[ListedTrial], total: int) -> Iterator[str]:
         run = self._run

@@ -27,7 +27,10 @@ concurrency_limit: 32                  # trials running at once; may be changed 
 models:
   small:
     # A model inside this process that answers from a table: no key, no cost.
-    # For a real one:   provider: openai, model: gpt-4o-mini, api_key_env: OPENAI_API_KEY
+    # For a real one, write these three lines instead of all that follow (args is for the table alone):
+    #   provider: openai
+    #   model: gpt-4o-mini
+    #   api_key_env: OPENAI_API_KEY
     # `holdfast list models` lists the providers, and which of them are ready on this machine.
     # price: {input: 0.15, output: 0.60}                 # per million tokens; then the report has the cost
     provider: scripted
@@ -65,8 +68,11 @@ _TASK = '''\
 from holdfast import Sample, Task, includes, task
 
 
-def one_word(answer, sample):
-    """A scorer: it gets the answer and the sample, and returns True, False, a number or a Score."""
+def one_word(answer, sample) -> bool:
+    """A scorer: it gets the answer and the sample, and returns True, False, a number or a Score.
+
+    `-> bool` says that every score is 0 or 1: then their mean is called accuracy.
+    """
     return len(answer.text.split()) == 1
 
 

@@ -3,63 +3,111 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
+import msgspec
 
 from holdfast.analysis.money import money_text
 from holdfast.api.dry_run import CheckedRun
-from holdfast.api.growth_text import growth_lines
+from holdfast.api.growth_text import growth_lines, remaining_line
 from holdfast.cli.session.warning_lines import print_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.new_run import plan_entries
 from holdfast.engine.planning.cost import CostBound, cost_bounds
 from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.errors import ConfigurationError
 from holdfast.run.core.display_text import change_text
 from holdfast.run.core.prices import USD
 from holdfast.run.drift.code_changes import opaque_line, opaque_values
+from holdfast.run.fold.states import StateCounts
 from holdfast.tasks.judges.panels import shown_names
 from holdfast.terminal.text import quantity
 
 
 def print_dry_run(checked: CheckedRun, *, as_json: bool) -> int:
-    """Prints what a start would do; the exit code."""
-    expected = cost_bounds(checked.prepared)
+    """Prints what a start would do; the exit code.
+
+    Raises:
+        ConfigurationError: a model cannot be opened. What all would cost is printed before.
+    """
+    expected = _expected(checked)
     if as_json:
-        print_json(_as_object(checked, expected))
-        return 0
+        print_json(_as_object(checked, expected) | _error_object(checked.refusal))
+        return 0 if checked.refusal is None else checked.refusal.exit_code
     print_warnings(checked.warnings)
-    _print_plan(checked.prepared, expected)
-    _print_resumed(checked)
-    click.echo(f"{quantity(checked.prepared.planned, 'trial')} in all; nothing was called or written.")
+    if checked.counts is None:
+        _print_plan(checked.prepared, expected)
+        click.echo(f"{quantity(checked.prepared.planned, 'trial')} in all; nothing was called or written.")
+    else:
+        _print_resumed(checked, checked.counts)
+    if checked.refusal is not None:
+        raise checked.refusal
     return 0
+
+
+def _expected(checked: CheckedRun) -> list[CostBound]:
+    """What will be asked; of a run that exists, for the trials that a resume would run."""
+    bounds = cost_bounds(checked.prepared)
+    if checked.to_ask is None:
+        return bounds
+    return [bound.of_trials(count) for bound in bounds if (count := checked.to_ask.get((bound.task, bound.model), 0))]
 
 
 def _as_object(checked: CheckedRun, expected: list[CostBound]) -> dict[str, Any]:
     prepared = checked.prepared
     plan = {"name": prepared.spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)}
     found = {"existing": _existing(checked), "warnings": list(checked.warnings), "opaque": _opaque_values(prepared)}
-    return {**plan, "forecast": expected, **found}
+    forecast = [{**msgspec.to_builtins(bound), "cost": bound.cost, "most_cost": bound.most_cost} for bound in expected]
+    return {**plan, "forecast": forecast, "total": _total_object(prepared, expected), **found}
+
+
+def _total_object(prepared: PreparedEval, expected: list[CostBound]) -> dict[str, Any]:
+    """The sums of the forecast, judges included; null where a part of one is not known."""
+    judges = [judge for bound in expected for judge in bound.judges.values()]
+    return {
+        "trials": sum(bound.trials for bound in expected),
+        "calls": None if judges else _sum([bound.calls for bound in expected]),
+        "cost": None if judges else _sum([bound.cost for bound in expected]),
+        "most_calls": _sum([*(bound.most_calls for bound in expected), *(judge.calls for judge in judges)]),
+        "most_cost": _sum([*(bound.most_cost for bound in expected), *(judge.cost for judge in judges)]),
+        "is_lower_bound": bool(judges) or any(bound.is_lower_bound for bound in expected),
+        "currency": prepared.spec.currency or USD,
+    }
+
+
+def _sum(parts: Sequence[float | None]) -> float | None:
+    known = [part for part in parts if part is not None]
+    total = math.fsum(known) if any(isinstance(part, float) for part in known) else sum(known)
+    return total if len(known) == len(parts) else None
+
+
+def _error_object(refusal: ConfigurationError | None) -> dict[str, str]:
+    """The keys of every error."""
+    return {} if refusal is None else {"error": refusal.message, "kind": refusal.kind, "hint": refusal.hint}
 
 
 def _existing(checked: CheckedRun) -> dict[str, Any] | None:
     """Of a run that exists: how it would be resumed."""
     if checked.decision is None:
         return None
-    return {"counts": checked.counts, "changes": checked.decision.changes, "growth": checked.growth}
+    found = {"counts": checked.counts, "changes": checked.decision.changes}
+    return {**found, "growth": checked.growth, "remaining": checked.remaining}
 
 
-def _print_resumed(checked: CheckedRun) -> None:
-    """Of a run that exists: what the gate would let pass, and how much of it is finished."""
-    if checked.counts is None:
-        return
+def _print_resumed(checked: CheckedRun, counts: StateCounts) -> None:
+    """Of a run that exists: what a resume would run and cost, and nothing of what it has."""
+    done = f"{counts.finished} of {counts.planned} trials are finished"
+    click.echo(f"The run exists and would be resumed: {done}, {counts.remaining_text()}.")
     for change in checked.decision.changes if checked.decision else []:
         click.echo(f"  {change.path}: {change_text(change.old, change.new)}")
     for line in growth_lines(checked.growth):
         click.echo(line)
-    done = f"{checked.counts.finished} of {checked.counts.planned} trials are finished"
-    click.echo(f"The run exists and would be resumed: {done}, {checked.counts.remaining_text()}.")
+    if checked.remaining is not None:
+        click.echo(remaining_line(checked.remaining))
+    run = f"{quantity(counts.to_run, 'trial')} would be run" if counts.to_run else "Nothing would be run"
+    click.echo(f"{run}; nothing was called or written.")
 
 
 def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:

@@ -64,7 +64,7 @@ class EndText:
 
     def _finished_text(self, what: str) -> str:
         counts = self._counts
-        return f"{counts.finished} of {counts.planned} {what}{counts.unusual_text()}"
+        return f"{counts.finished:,} of {counts.planned:,} {what}{counts.unusual_text()}"
 
     def _failure_lines(self) -> Iterator[str]:
         only = self._failures.only

@@ -12,7 +12,7 @@ from holdfast.analysis.fail_under import ScoreBound
 from holdfast.api.growth_text import growth_lines
 from holdfast.cli.session.end_text import EndText
 from holdfast.cli.session.run_scores import RunScores, failures_under, read_scores, scores_object
-from holdfast.cli.session.warning_lines import print_warnings
+from holdfast.cli.session.warning_lines import print_warnings, print_warnings_again
 from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import (
@@ -59,7 +59,7 @@ def print_start(started: StartedSession) -> None:
         say(f"note: {note}")
     for line in growth_lines(started.growth, rescoring=started.selection.slots is not None):
         say(line, always=True)
-    say(f"{counts.finished} of {counts.planned} trials are finished, {counts.remaining_text()}.")
+    say(f"{counts.finished:,} of {counts.planned:,} trials are finished, {counts.remaining_text()}.")
     if not len(started.selection.redo):
         _print_left_alone(started, counts)
     _print_selection(started.selection, counts)
@@ -226,6 +226,8 @@ class EndMessage:
             # A run that ended well has ended well whether this can be printed or not.
             mute_if_broken(sys.stdout)
             say(f"holdfast: how the run ended could not be printed: {error.strerror}. It was: {ended.how}.")
+        # Far above by now, and in a log that nobody reads from its beginning.
+        print_warnings_again(self._started.warnings)
         print_bound_failures(below)
         return code
 

@@ -44,7 +44,7 @@ def _replay_lines(place: str, label: str, result: TrialReplay) -> Iterator[str]:
         yield f"  {result.difference.text}"
         yield from (f"    {line}" for line in result.difference.diff)
     elif result.verdict == "same":
-        yield "  the solver came to the recorded end"
+        yield "  the solver reached the recorded end"
     elif result.ends_at:
         yield f"  the record ends here; the solver asks next for {result.asks_next}"
     else:

@@ -6,7 +6,8 @@ import click
 import msgspec
 
 from holdfast.cli.ui.json_output import print_json
-from holdfast.errors import HoldfastError, UsageError
+from holdfast.errors import HoldfastError, ResumeAborted, UsageError
+from holdfast.run.core.config_file import check_config, is_as_written
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import LATEST, find_run
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
@@ -45,6 +46,7 @@ def command(run: str, *, deep: bool, trial: str | None, timeout: float | None, a
     reader = RunReader(find_run(run))
     try:
         result = _verify_deep(reader) if deep else verify_run(reader)
+        result = msgspec.structs.replace(result, notes=[*result.notes, *_config_notes(reader)])
     finally:
         reader.close()
     if as_json:
@@ -52,6 +54,22 @@ def command(run: str, *, deep: bool, trial: str | None, timeout: float | None, a
     else:
         _print_verification(result)
     return 0 if result.ok else 1
+
+
+def _config_notes(reader: RunReader) -> list[str]:
+    """Why a resume would refuse config.yaml: the file is derived, so nothing is lost by it."""
+    layout, sessions = reader.layout, reader.sessions
+    if not sessions or not layout.config.exists() or is_as_written(layout.config, sessions):
+        return []
+    # Needed only where somebody has edited the file.
+    from holdfast.engine.opening.resume_plan import edited_places, same_values  # noqa: PLC0415
+
+    try:
+        check_config(layout.config, sessions, same_values, edited_places, reader.sessions_before())
+    except ResumeAborted as error:
+        why = error.message.removeprefix("Resume aborted: ")
+        return [f"A resume would be refused: {why} `holdfast repair` rewrites the file from the journal."]
+    return []
 
 
 def _verify_deep(reader: RunReader) -> Verification:

@@ -1,4 +1,6 @@
-"""Completion of arguments in a shell: RUN by the names of the runs below `runs/`, else directories; EVAL by files."""
+"""Completion of arguments in a shell: RUN by the names of the runs below `runs/` and here, else directories; EVAL by
+files; what `list` lists by its name.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +24,21 @@ class RunReference(click.types.StringParamType):
 
 
 def _run_names(beginning: str) -> Iterator[str]:
-    """The runs below `runs/` whose names begin so, the newest first."""
-    with contextlib.suppress(OSError):
-        for root in sorted(RUNS.iterdir(), reverse=True):
-            if root.name.startswith(beginning) and Layout(Path(root)).journal.is_dir():
-                yield root.name
+    """The runs below `runs/` and here whose names begin so: by their names, the newest of those below `runs/` first."""
+    for directory in (RUNS, Path()):
+        with contextlib.suppress(OSError):
+            for root in sorted(directory.iterdir(), reverse=True):
+                if root.name.startswith(beginning) and Layout(root).journal.is_dir():
+                    yield root.name
+
+
+class ListReference(click.types.StringParamType):
+    """What `holdfast list` lists."""
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002 - click's signature
+        """The few names that there are."""
+        known = (param.metavar or "").split("|")
+        return [CompletionItem(name) for name in known if name.startswith(incomplete)]
 
 
 class EvalReference(click.types.StringParamType):
@@ -37,7 +49,7 @@ class EvalReference(click.types.StringParamType):
         return [CompletionItem(incomplete, type="file")]
 
 
-_REFERENCES = {"run": RunReference, "eval_file": EvalReference}
+_REFERENCES = {"run": RunReference, "eval_file": EvalReference, "what": ListReference}
 
 
 def complete_references(command: click.Command) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -70,14 +71,32 @@ def _omits_defaults(value: msgspec.Struct) -> bool:
 
 def print_json(value: Any) -> None:
     """Prints one JSON object to standard output."""
-    value = {"schema_version": SCHEMA_VERSION, **as_object(value)}
+    click.echo(_json_text({"schema_version": SCHEMA_VERSION, **as_object(value)}))
+
+
+def print_json_list(
+    head: Mapping[str, Any], name: str, items: Iterator[Any], tail: Callable[[], Mapping[str, Any]]
+) -> None:
+    """Prints one JSON object with a list of any length under `name`, one item at a time; `tail` is asked after them."""
+    # Without its closing brace, so that the list can follow.
+    click.echo(_json_text({"schema_version": SCHEMA_VERSION, **as_object(head)})[:-2] + f',\n  "{name}": [', nl=False)
+    is_empty = True
+    for item in items:
+        text = _json_text(_spelled_out(item)).replace("\n", "\n    ")
+        click.echo(f"{'' if is_empty else ','}\n    {text}", nl=False)
+        is_empty = False
+    click.echo(("]" if is_empty else "\n  ]") + "," + _json_text(as_object(tail()))[1:])
+
+
+def _json_text(value: Any) -> str:
+    """Indented JSON, safe to show on a terminal."""
     try:
         encoded = msgspec.json.encode(value)
     except UnicodeEncodeError:
         from holdfast.models.message import encodable  # noqa: PLC0415 - needed for lone surrogates only
 
         encoded = msgspec.json.encode(encodable(msgspec.to_builtins(value)))
-    click.echo(msgspec.json.format(escape_terminal_controls(encoded.decode()).encode(), indent=2))
+    return msgspec.json.format(escape_terminal_controls(encoded.decode()).encode(), indent=2).decode()
 
 
 def escape_terminal_controls(text: str) -> str:

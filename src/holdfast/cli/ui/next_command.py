@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.run.core.display_text import shell_word
+from holdfast.run.core.display_text import no_results_text, shell_word
 from holdfast.run.core.inputs import LISTED_TRIALS
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.task_stops import TaskStop
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holdfast.analysis.failure_groups import Failures
 
 _NOT_FOUND = " answered 404 "
-_START_ANEW = "The model name cannot be changed in this run, and nothing is finished: correct it and start a new run."
+_FIXED_NAME = "The model name cannot be changed in this run: correct it in the eval."
 
 
 class RunCommands(NamedTuple):
@@ -135,7 +135,7 @@ class NextSteps:
 
     def _wrong_name_lines(self, name: str) -> Iterator[str]:
         if not self._counts.finished:
-            yield _START_ANEW
+            yield printable(f"{_FIXED_NAME} {no_results_text(self._place)}")
             return
         yield printable(f"The model name of {name} cannot be changed in this run. Correct it in the eval, then:")
         yield f"  {self._commands.corrected}"

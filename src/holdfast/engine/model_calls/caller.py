@@ -188,7 +188,8 @@ class Caller:
             self._close_if_hopeless(error, model)
             raise error
         self._counts.retries += 1
-        self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries.made))
+        deadline = 0.0 if model.has_replied or isinstance(error, RateLimited) else tries.deadline
+        self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries.made, deadline))
         return pause
 
     def _close_if_hopeless(self, error: ModelError, model: OpenModel) -> None:

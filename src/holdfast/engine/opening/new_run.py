@@ -134,10 +134,29 @@ def check_new_run(
     tasks: Mapping[str, Task] | None = None,
     check_plan: CheckPlan = accept_plan,
 ) -> PreparedEval:
-    """Everything that is checked before a run is written at `root`: for a start and for `--dry-run` alike.
+    """Everything that is checked before a run is written at `root`.
 
     Raises:
         ConfigurationError: a task, dataset or model is wrong.
+        UsageError: there is something at `root` already.
+        StorageFailure: no run can be written there.
+    """
+    prepared = plan_new_run(spec, root, inputs, tasks, check_plan)
+    prepared.open_providers()
+    return prepared
+
+
+def plan_new_run(
+    spec: EvalSpec,
+    root: Path,
+    inputs: FreshInputs,
+    tasks: Mapping[str, Task] | None = None,
+    check_plan: CheckPlan = accept_plan,
+) -> PreparedEval:
+    """All of that but for the models: whether their providers can be opened, and have their keys.
+
+    Raises:
+        ConfigurationError: a task or dataset is wrong.
         UsageError: there is something at `root` already.
         StorageFailure: no run can be written there.
     """
@@ -147,7 +166,6 @@ def check_new_run(
     check_plan(plan_entries(prepared))
     prepared.check_prices()
     _refuse_imported_models(prepared)
-    prepared.open_providers()
     prepared.warnings += filter(None, [family_warning(prepared.tasks, prepared.spec.models)])
     return prepared
 

@@ -34,6 +34,7 @@ from holdfast.engine.planning.prepared_eval import (
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config
+from holdfast.run.core.display_text import no_results_text
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import TaskCode
 from holdfast.run.core.slots.slot_names import judge_of
@@ -118,7 +119,8 @@ class ResumeComparison:
             self._check_serving()
             decision = self.compare()
             if decision.refused:
-                raise resume_refused(decision, self._reader.place, self._ways_out(decision))
+                note = no_results_text(reader.place) if reader.may_be_deleted() else ""
+                raise resume_refused(decision, reader.place, self._ways_out(decision), note)
             undo.pop_all()
         return ResumePlan(decision, self._tasks, self._inputs, note, self._weights, self._unsteady)
 
@@ -198,6 +200,9 @@ class ResumeComparison:
         notes = CodeNotes(self._session, self._code, now).lines()
         differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
         differences = self._as_scoring(spec, differences) + list(self._judges_kept(made))
+        # That other samples would be chosen too says nothing more where the dataset is refused.
+        refused = {item.path for item in differences if item.verdict is DriftVerdict.REFUSED}
+        kept = [item for item in kept if item.path not in refused]
         decision = Decision(spec, differences + self._renamed_members() + kept, notes)
         if not decision.refused:
             self._check_offered()

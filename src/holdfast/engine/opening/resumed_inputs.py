@@ -140,7 +140,8 @@ class _UsedContent:
         }
         if not before.keyed and not after.keyed:
             same |= self._same_without_ids(before, after)
-        return Samples(_under(same, before, after.asked), _under(same, before, after.every), after.keyed)
+        numbers = {same.get(key, key): number for key, number in after.numbers.items()}
+        return Samples(_under(same, before, after.asked), _under(same, before, after.every), after.keyed, numbers)
 
     def _is_same(self, key: str) -> bool:
         return self._content(self._before, key) == self._content(self._after, key)
@@ -177,7 +178,10 @@ def select_samples(task: Task, rows: Rows, limit: int | None, sample_ids: list[s
 
 
 def _compared_samples(asked: Dataset, every: Dataset) -> Samples:
-    return Samples(_content_digests(asked), _content_digests(every), every.has_ids)
+    numbers = (
+        {} if every.has_ids else {every.key(position): every.row_number(position) for position in range(len(every))}
+    )
+    return Samples(_content_digests(asked), _content_digests(every), every.has_ids, numbers)
 
 
 def _content_digests(dataset: Dataset) -> Mapping[str, tuple[bytes, bytes]]:

@@ -53,6 +53,10 @@ class ModelBound(msgspec.Struct, frozen=True, omit_defaults=True):
     calls: int
     cost: float | None = None
 
+    def shared(self, share: float) -> ModelBound:
+        """A part of it."""
+        return ModelBound(round(self.calls * share), None if self.cost is None else self.cost * share)
+
 
 class JudgeBound(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one judge is asked for: one call for each verdict, or two for each that has to be repaired."""
@@ -62,6 +66,11 @@ class JudgeBound(msgspec.Struct, frozen=True, omit_defaults=True):
     cost: float | None = None
     """What `calls` cost at least: a judge reads the question, the answer, and more."""
     most_cost: float | None = None
+
+    def shared(self, share: float) -> JudgeBound:
+        """A part of it."""
+        costs = (None if cost is None else cost * share for cost in (self.cost, self.most_cost))
+        return JudgeBound(round(self.calls * share), round(self.most_calls * share), *costs)
 
 
 class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,6 +93,19 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a sampling, what each model may be asked for if every attempt fails, taken by itself."""
     judges: dict[str, JudgeBound] = {}
     """What each judge is asked for beside that."""
+
+    def of_trials(self, trials: int) -> CostBound:
+        """The same for fewer trials: every one of them is taken to cost the same."""
+        share = trials / self.trials
+        return msgspec.structs.replace(
+            self,
+            trials=trials,
+            calls=None if self.calls is None else round(self.calls * share),
+            most_calls=None if self.most_calls is None else round(self.most_calls * share),
+            most_cost=None if self.most_cost is None else self.most_cost * share,
+            by_model={name: bound.shared(share) for name, bound in self.by_model.items()},
+            judges={name: bound.shared(share) for name, bound in self.judges.items()},
+        )
 
     @property
     def judging_costs(self) -> tuple[float, float] | None:

@@ -48,6 +48,12 @@ class SavedSample(NamedTuple):
     """The choice that the target means, with its letter; empty where there are no choices."""
 
 
+def saved_sample(sample: Sample, axes: Mapping[str, str], solver: Generate | None) -> SavedSample:
+    """A sample as it is asked about on these axes; `solver` makes the question where there are several prompts."""
+    asked = solver.question(sample, axes) if solver is not None and AXIS in axes else sample.input
+    return SavedSample(msgspec.to_builtins(asked), sample.target, sample.metadata or {}, sample.id or "")
+
+
 class SavedSamples:
     """The samples of a run, looked up by task and sample key.
 
@@ -157,11 +163,10 @@ class _TaskSamples(NamedTuple):
         return self.dataset.position(key_text(name, 1)) if is_only_one else None
 
     def _saved_sample(self, sample: Sample, axes: Mapping[str, str]) -> SavedSample:
-        target = None if self.is_target_unknown else sample.target
-        has_variants = self.solver is not None and AXIS in axes
-        asked = self.solver.question(sample, axes) if self.solver is not None and has_variants else sample.input
-        choice = "" if target is None else _right_choice(sample)
-        return SavedSample(msgspec.to_builtins(asked), target, sample.metadata, sample.id or "", choice)
+        found = saved_sample(sample, axes, self.solver)
+        if self.is_target_unknown:
+            return found._replace(target=None)
+        return found if found.target is None else found._replace(choice=_right_choice(sample))
 
 
 def _right_choice(sample: Sample) -> str:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
+from holdfast.engine.planning.saved_samples import SavedSample, saved_sample
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.errors import UsageError
 from holdfast.run.core.records import BY_RESULTS, BY_SCORES, Coordinates, PlanEntry
@@ -22,6 +23,7 @@ from holdfast.run.fold.states import State
 from holdfast.run.where.expression import Names, Where, parse_where
 from holdfast.spec import EvalSpec
 from holdfast.tasks.judges.panels import shown_names
+from holdfast.tasks.solver import Generate
 
 _OF_RESULTS = frozenset({"status", "reason", "cost", "tokens", "seconds"})
 
@@ -115,7 +117,12 @@ def known_names(reader: RunReader, prepared: PreparedEval) -> Names:
     known = names_of(reader.fold)
     axes = {axis for task in prepared.tasks for axes in task.axes for axis in axes}
     scorers = {name for task in prepared.tasks for name in shown_names(task.task.scorers)}
-    return Names(known.axes | axes, known.scorers | scorers)
+    return Names(known.axes | axes, known.scorers | scorers, columns=lambda: _metadata_names(prepared))
+
+
+def _metadata_names(prepared: PreparedEval) -> set[str]:
+    """The names of the metadata that the first sample of each task has."""
+    return {name for task in prepared.tasks if len(task.dataset) for name in task.dataset[0].metadata or {}}
 
 
 def all_trials(prepared: PreparedEval) -> Iterator[PlannedTrial]:
@@ -201,9 +208,13 @@ def _result_named(redo: Where) -> str:
     return BY_RESULTS if redo.fields & (_OF_RESULTS - harmless) else ""
 
 
+def _asked_sample(planned: PlannedTrial) -> SavedSample:
+    solver = planned.task.task.solver
+    asks = solver if isinstance(solver, Generate) else None
+    return saved_sample(planned.task.dataset[planned.position], planned.axes, asks)
+
+
 def candidate_of(reader: RunReader, fold: RunFold, planned: PlannedTrial, trial: FoldedTrial | None) -> TrialCandidate:
     """A trial of a plan as an expression sees it."""
     about = Coordinates(planned.task.name, planned.model, planned.sample, planned.epoch, dict(planned.axes))
-    return TrialCandidate(
-        reader, fold, planned.key, about, trial, lambda: planned.task.dataset[planned.position].metadata or {}
-    )
+    return TrialCandidate(reader, fold, planned.key, about, trial, lambda: _asked_sample(planned))

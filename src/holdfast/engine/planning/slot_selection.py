@@ -101,12 +101,8 @@ class _SlotCandidate:
 
     def __init__(self, trial: TrialCandidate, slot: str) -> None:
         self._trial, self._slot = trial, slot
-        self.coordinates, self.axis, self.score, self.metadata = (
-            trial.coordinates,
-            trial.axis,
-            trial.score,
-            trial.metadata,
-        )
+        self.coordinates, self.axis, self.score = trial.coordinates, trial.axis, trial.score
+        self.metadata, self.text = trial.metadata, trial.text
 
     def field(self, name: str) -> str | float | int | None:
         if name == "scorer":

@@ -26,6 +26,7 @@ _WORDS = ("message", "detail", "msg", "status_msg")
 _KEY_REFUSED = frozenset({401, 403})
 _NO_SUCH_PLACE = frozenset({404, 405})
 _ADDRESS = f"{THIS_MODEL}.base_url=URL"
+_NOT_AN_API = "Check base_url: this looks like a website, or a page of a proxy, and not like an API."
 _TRY_AGAIN = frozenset({408, 409, 425})
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _PARSED = 1 << 20
@@ -116,13 +117,13 @@ def _from_complaint(name: str, complaint: Complaint) -> ModelError:
 
 def unreadable(name: str, status: int, body: bytes, reason: str) -> Unavailable:
     """The error for an answer with a successful status that holds no reply."""
-    text = body[:_DECODED].decode("utf-8", "replace")
+    text, hint = body[:_DECODED].decode("utf-8", "replace"), ""
     start = text.lstrip()[:200].lower()
     if not body.strip():
         reason = "an empty body"
     elif start.startswith(("<!doctype", "<html", "<head", "<body")):
-        reason = f"an HTML page{_quoted_title(text)} instead of JSON"
-    return Unavailable(f"{name} answered {status} with {reason}.", status=status, detail=text)
+        reason, hint = f"an HTML page{_quoted_title(text)} instead of JSON", _NOT_AN_API
+    return Unavailable(f"{name} answered {status} with {reason}.", status=status, detail=text, hint=hint)
 
 
 def reply_too_large(name: str, size: int, cap: int) -> Rejected:

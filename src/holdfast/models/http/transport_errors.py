@@ -75,7 +75,7 @@ def _describe_connection(endpoint: Endpoint, error: aiohttp.ClientConnectorError
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         return f"cannot be reached: no connection to the proxy {_host_of(endpoint.proxy or '')}", ""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"cannot be reached: the host name of {host} does not resolve", "Check base_url."
+        return f"cannot be reached: the host name {host.rpartition(':')[0] or host} does not resolve", "Check base_url."
     if isinstance(error, aiohttp.ClientSSLError):
         return (
             f"cannot be trusted: TLS with {host} failed ({_os_reason(error)})",

@@ -93,6 +93,14 @@ def _one_line(text: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in " ".join(words))
 
 
+def is_as_written(path: Path, sessions: Sequence[SessionRecord]) -> bool:
+    """Whether the file is what these sessions wrote, to the letter; one that is edited may still say the same."""
+    try:
+        return _read_bounded(path) == config_text(sessions)
+    except (OSError, ValueError):
+        return False
+
+
 def check_config(
     path: Path,
     sessions: Sequence[SessionRecord],

@@ -68,6 +68,12 @@ def shell_word(place: str) -> str:
     return shlex.quote(unlike_option(place))
 
 
+def no_results_text(place: str) -> str:
+    """Of a run in which nothing was ever answered: that, and how to start anew."""
+    anew = f"Start a new run with another --run-dir (in Python: run=), or delete {shell_word(nearby(place))} first."
+    return f"{nearby(place)} holds no results. {anew}"
+
+
 def unlike_option(path: str) -> str:
     """A path that cannot be taken for an option."""
     return f"./{path}" if path.startswith("-") else path

@@ -191,7 +191,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     traceback: str = ""
     setting: str = ""
-    """The key of the eval that would mend it, with its value, where a model's server has told which."""
+    """The key of the eval to change, with its value, where a model's server has told which."""
 
 
 class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -215,9 +215,10 @@ class RaisedError(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.type.rpartition(":")[2]
 
 
-GIVEN_UP = Failure("cancelled", "given up")
+_UNAWAITED = "a limit was reached, a sampling ended, or the solver no longer waited"
+GIVEN_UP = Failure("cancelled", f"cancelled before a reply came: {_UNAWAITED}")
 """Why a call has no reply that was in flight when a limit or the task's own code ended it: it may have been billed."""
-GIVEN_UP_WAITING = Failure("cancelled", "given up before its next try")
+GIVEN_UP_WAITING = Failure("cancelled", f"cancelled before the next try: {_UNAWAITED}")
 """The same of one that had nothing in flight."""
 
 

@@ -7,7 +7,7 @@ It compares the two evals, field by field (spec/compare.py); the content of ever
 the code of every Python task, by what it is and what it holds, with its settings and its size.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -37,6 +37,15 @@ class Samples(msgspec.Struct, frozen=True):
     """All that its dataset has, asked about or not."""
     keyed: bool
     """Whether the dataset gives them ids of their own."""
+    numbers: Mapping[str, int] = {}
+    """The rows of those without ids, counted from 1: a person cannot search for a digest."""
+
+    def names(self, keys: Iterable[str]) -> str:
+        """The first few samples as people find them."""
+        return list_text([self._name(key) for key in keys])
+
+    def _name(self, key: str) -> str:
+        return f"{short_sample(key)} (row {self.numbers[key]})" if key in self.numbers else short_sample(key)
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -150,21 +159,24 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
     added = sum(key not in saved.every for key in offered.asked)
     found = []
     if inputs:
-        found.append(refused_difference(path, Drift.IDENTITY, "samples", f"input edited: {list_text(inputs)}"))
+        found.append(refused_difference(path, Drift.IDENTITY, "samples", f"input edited: {offered.names(inputs)}"))
     if targets:
-        found.append(refused_difference(path, Drift.SCORING, "samples", f"target edited: {list_text(targets)}"))
+        found.append(refused_difference(path, Drift.SCORING, "samples", f"target edited: {offered.names(targets)}"))
     if renamed := _renamed_samples(saved, offered, missing, others):
         pairs = [f"{short_sample(old_id)} → {short_sample(new_id)}" for old_id, new_id in renamed.items()]
         return [*found, refused_difference(path, Drift.IDENTITY, "samples", f"ids renamed: {list_text(pairs)}")]
     if missing and others and not (saved.keyed and offered.keyed):
         # Without ids a sample is its content: an edited one is a missing one and a new one.
-        edited = f"{len(missing)} replaced by {len(others)} others: {list_text(missing)}"
+        many = "1 other" if len(others) == 1 else f"{len(others)} others"
+        edited = f"{len(missing)} replaced by {many}: {list_text(list(map(short_sample, missing)))}"
+        edited += f" → {offered.names(others)}"
         return [*found, refused_difference(path, Drift.IDENTITY, "samples", edited)]
     if missing and added and len(missing) == len(old):
-        replaced = f"all of them replaced by {added} others: this is a different eval"
+        many = "1 other" if added == 1 else f"{added} others"
+        replaced = f"all of them replaced by {many}: this is a different eval"
         return [*found, refused_difference(path, Drift.IDENTITY, f"{len(old)} samples", replaced)]
     if missing:
-        without = f"without {list_text(missing)}"
+        without = f"without {list_text(list(map(short_sample, missing)))}"
         found.append(Difference(path, Drift.ADDITIVE, f"{len(old)} samples", without, DriftVerdict.KEPT))
     if added:
         total = f"{len(offered.asked)} samples"
@@ -257,13 +269,17 @@ def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Differenc
     return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift))
 
 
-def resume_refused(decision: Decision, run: str, ways_out: Sequence[str]) -> ResumeAborted:
-    """The error that names every refused field with its class and both values, and the ways out, cheapest first."""
+def resume_refused(decision: Decision, run: str, ways_out: Sequence[str], note: str = "") -> ResumeAborted:
+    """The error that names every refused field with its class and both values, and the ways out, cheapest first.
+
+    `note` is what should be known of the run before choosing one.
+    """
     lines = [f"Resume aborted: {run} cannot resume with these changes; nothing was written."]
     for item in decision.refused:
         lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
         if item.way_out:
             lines.append(f"    {item.way_out}")
+    lines += [note] if note else []
     if ways_out:
         lines.append("Ways out, cheapest first:")
         lines += [f"  {way}" for way in ways_out]

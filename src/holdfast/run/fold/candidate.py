@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
-from holdfast.run.core.records import Coordinates
+from holdfast.run.core.records import AnswerRecord, Coordinates
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.spent import Spent
@@ -16,6 +16,19 @@ from holdfast.run.where.expression import Names
 
 LOST, WHOLE = "lost", "whole"
 _SPENT = {"cost", "tokens", "seconds"}
+
+
+class AskedSample(Protocol):
+    """The sample of a trial, as it was asked about."""
+
+    @property
+    def input(self) -> Any: ...
+
+    @property
+    def target(self) -> Any: ...
+
+    @property
+    def metadata(self) -> Mapping[str, Any]: ...
 
 
 class TrialCandidate:
@@ -28,10 +41,10 @@ class TrialCandidate:
         key: str,
         about: Coordinates,
         trial: FoldedTrial | None,
-        metadata: Callable[[], Mapping[str, Any]],
+        sample: Callable[[], AskedSample | None],
     ) -> None:
         self._reader, self._fold, self._key, self._about = reader, fold, key, about
-        self._trial, self._metadata = trial, metadata
+        self._trial, self._sample = trial, sample
 
     @property
     def coordinates(self) -> Coordinates:
@@ -75,10 +88,29 @@ class TrialCandidate:
         return self._fold.scores_of(self._key).get(name) if self._trial is not None else None
 
     def metadata(self, path: tuple[str, ...]) -> object:
-        found: object = self._metadata()
+        sample = self._sample()
+        found: object = sample.metadata if sample is not None else None
         for name in path:
             found = found.get(name) if isinstance(found, Mapping) else None
         return found
+
+    def text(self, name: str) -> object:
+        """The `input`, the `target` or the `answer`."""
+        if name == "answer":
+            return answer_of(self._reader, self._trial) if self._trial is not None else None
+        return getattr(self._sample(), name, None)
+
+
+def answer_of(reader: RunReader, trial: FoldedTrial) -> str | None:
+    """The answer of the attempt that counts, or of the newest."""
+    attempt = trial.row.answer_of or trial.row.counted or trial.row.attempt
+    return answer_in([reader.read(item.line) for item in reader.lines_of(trial, "answer")], attempt)
+
+
+def answer_in(records: Iterable[object], attempt: int) -> str | None:
+    """The answer of an attempt, among records of its trial."""
+    answers = [record for record in records if isinstance(record, AnswerRecord) and record.attempt == attempt]
+    return answers[-1].text if answers else None
 
 
 def coordinates(trial: FoldedTrial) -> Coordinates:

@@ -421,6 +421,10 @@ class RunReader:
     def _has_losses(self) -> bool:
         return bool(self.lost()) or any(item.is_loss for item in self.damage())
 
+    def may_be_deleted(self) -> bool:
+        """Whether deleting the run loses no result: nothing was ever answered in it, and nobody executes it."""
+        return not self.fold.has_results and not self.has_losses() and self.holder is None
+
     def lost(self) -> dict[SegmentId, int]:
         """Segments that were lost with their machine, and the session that noted it."""
         return {ident: record.number for record in reversed(self.sessions) for ident in record.lost}

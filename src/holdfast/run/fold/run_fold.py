@@ -462,6 +462,14 @@ class RunFold:
         query = "SELECT kind, sum(records) FROM written WHERE kind NOT IN (?, ?, ?, ?) GROUP BY kind"
         return dict(self._query(query, (KEPT, REPLY, UNANSWERED, REQUEST)))
 
+    @cached_property
+    def has_results(self) -> bool:
+        """Whether anything is on record that was asked for: a reply, an answer, the result of a step."""
+        counts = self.record_counts()
+        steps = counts.get("step", 0) - sum(self.written(UNANSWERED).values())
+        found = [*self.written(REPLY).values(), *self.written(KEPT).values(), counts.get("answer", 0)]
+        return steps > 0 or any(found)
+
     def ledger(self) -> Iterator[LedgerEntry]:
         """The calls that the ledger names, by session, task and kind; usually there are none."""
         query = "SELECT session, group_, kind, calls FROM ledger ORDER BY session, group_, kind"

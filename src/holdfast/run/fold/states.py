@@ -95,8 +95,8 @@ class StateCounts(msgspec.Struct, frozen=True):
     def finished_text(self) -> str:
         """How many are finished, of how many."""
         if not self.planned:
-            return f"{self.finished} trials finished; the number of planned trials is unknown"
-        return f"{self.finished} of {self.planned} trials finished"
+            return f"{self.finished:,} trials finished; the number of planned trials is unknown"
+        return f"{self.finished:,} of {self.planned:,} trials finished"
 
     def unusual_text(self) -> str:
         """Which of the finished trials are not valid, as the end of a clause; empty if all are valid."""
@@ -113,8 +113,8 @@ class StateCounts(msgspec.Struct, frozen=True):
 
     def remaining_text(self) -> str:
         """How many remain, and why: "5 remaining: 2 interrupted, 3 not started"."""
-        parts = [f"{count} {reason_text(reason)}" for reason, count in self.remaining_by_reason.items()]
-        total = f"{self.remaining} remaining"
+        parts = [f"{count:,} {reason_text(reason)}" for reason, count in self.remaining_by_reason.items()]
+        total = f"{self.remaining:,} remaining"
         return f"{total}: {', '.join(parts)}" if parts else total
 
 

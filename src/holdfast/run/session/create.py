@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, RunHeld, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
 from holdfast.run.core.codec import encode, outsource
 from holdfast.run.core.config_file import write_config
-from holdfast.run.core.display_text import nearby, shell_word
+from holdfast.run.core.display_text import nearby, no_results_text, shell_word
 from holdfast.run.core.inputs import InputSource, copy_inputs
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Record
@@ -87,10 +87,18 @@ def refuse_existing(root: Path, otherwise: str = "add `--or-resume` to the same 
     """Raises UsageError unless a run can be put at `root`: nothing is there, or an empty directory."""
     shown = nearby(str(root))
     if Layout(root).journal.exists():
-        hint = f"Resume it with `holdfast resume {shell_word(shown)}`, or {otherwise}."
+        resume = f"Resume it with `holdfast resume {shell_word(shown)}`, or {otherwise}."
+        hint = f"{resume} {no_results_text(shown)}" if _may_be_deleted(root) else resume
         raise UsageError(f"{shown} already holds a run.", hint=hint)
     if root.exists() and not (root.is_dir() and not any(root.iterdir())):
         raise UsageError(f"{shown} exists and is not an empty directory.", hint="Choose another directory for the run.")
+
+
+def _may_be_deleted(root: Path) -> bool:
+    """Whether the run is known to hold no results; one that cannot be read may hold some."""
+    with contextlib.suppress(HoldfastError, OSError), contextlib.closing(RunReader(root)) as reader:
+        return reader.may_be_deleted()
+    return False
 
 
 def refuse_unwritable(root: Path) -> None:

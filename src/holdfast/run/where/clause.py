@@ -20,6 +20,8 @@ class Names(NamedTuple):
     scorers: frozenset[str] = frozenset()
     has_slots: bool = False
     """Whether it selects score slots: then it may name their `scorer` and their `judge`."""
+    columns: Callable[[], Iterable[str]] = tuple
+    """The metadata that samples have; asked for only where a name is unknown."""
 
 
 class Selectable(Protocol):
@@ -40,6 +42,10 @@ class Selectable(Protocol):
 
     def metadata(self, path: tuple[str, ...]) -> object:
         """The value at a path into the sample's metadata; None if absent."""
+        ...
+
+    def text(self, name: str) -> object:
+        """The `input`, the `target` or the `answer`; None if there is none."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Fields of an expression that selects trials: which one a name means, and what it can be compared with.
 
 Built-in names come first. A bare name is then an axis or a scorer of the run; `axes.`, `scores.` and `metadata.` say
-which is meant.
+which is meant. Last come the texts of a trial.
 """
 
 from collections.abc import Callable
@@ -32,6 +32,8 @@ _OF_SLOTS = ("scorer", "judge")
 """What says of a score slot whose it is."""
 _OTHER_NAMES = {"state": "status"}
 """As tables and JSON call it; an axis or a scorer of this name comes first, for expressions that mean it."""
+_CONTENTS = ("input", "target", "answer")
+"""What was asked, expected and answered; an axis or a scorer of this name comes first, as above."""
 _SOURCES = ("axes", "scores", "metadata")
 
 
@@ -133,6 +135,8 @@ class FieldCompiler:
         found = [source for source in ("axes", "scores") if field.text in self._known_in(source)]
         if len(found) == 1:
             return found[0], field.text
+        if not found and field.text in _CONTENTS:
+            return field.text, field.text
         if not found and field.text in _OTHER_NAMES:
             return _OTHER_NAMES[field.text], _OTHER_NAMES[field.text]
         raise self._ambiguous(field) if found else self._unknown_field(field)
@@ -164,11 +168,13 @@ class FieldCompiler:
         if field.text in _SOURCES:
             return self._nameless(field, field.text)
         axes, scorers = listing(self._names.axes), listing(self._names.scorers)
-        note = f"Known: {', '.join(self._built_in)}, metadata.NAME; axes: {axes}; scorers: {scorers}"
+        note = f"Known: {', '.join((*self._built_in, *_CONTENTS))}, metadata.NAME; axes: {axes}; scorers: {scorers}"
         return self._unknown(field, "field", self._nearest_field(field.text), note)
 
     def _nearest_field(self, text: str) -> str | None:
         source, dot, name = text.partition(".")
+        if text in self._names.columns():
+            return f"metadata.{text}"
         axes = {name: f"axes.{name}" for name in self._names.axes}
         scorers = {name: f"scores.{name}" for name in self._names.scorers}
         if source in _SOURCES:
@@ -177,7 +183,8 @@ class FieldCompiler:
             found = nearest_name(name, known)
             return None if found is None else known[found]
         metadata = [f"metadata.{name}"] if dot else []
-        return nearest_name(text, [*self._built_in, *axes, *scorers, *axes.values(), *scorers.values(), *metadata])
+        built_in = [*self._built_in, *_CONTENTS]
+        return nearest_name(text, [*built_in, *axes, *scorers, *axes.values(), *scorers.values(), *metadata])
 
     def _unknown(self, token: Token, thing: str, nearest: str | None, note: str) -> UsageError:
         way_out = "" if nearest is None else f"did you mean {in_quotes(nearest)}?"
@@ -189,6 +196,8 @@ def _reader(source: str, name: str) -> Callable[[Selectable], object]:
         return lambda candidate: candidate.axis(name)
     if source == "scores":
         return lambda candidate: candidate.score(name)
+    if source in _CONTENTS:
+        return lambda candidate: candidate.text(name)
     if source == "metadata":
         path = tuple(name.split("."))
         return lambda candidate: candidate.metadata(path)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-from holdfast.errors import UsageError
+from holdfast.errors import ConfigurationError, UsageError
 from holdfast.spec.loading.error_messages import describe_value
 from holdfast.spec.loading.load import recordable_path, typed_eval
 from holdfast.spec.schema.eval import EvalSpec
@@ -31,6 +31,12 @@ def eval_from_flags(
         raise UsageError(
             "No model is named.", hint="Give --model provider/name; `holdfast list models` lists the providers."
         )
+    for model in models:
+        if "/" not in model:
+            raise ConfigurationError(
+                f"--model {model!r} names no provider.",
+                hint="Write it as provider/model, as in scripted/echo; `holdfast list models` lists the providers.",
+            )
     task = {"epochs": epochs, "limit": limit, "args": dict(args or {})}
     tasks = _named_tasks(uses)
     data = {
@@ -49,7 +55,8 @@ def parse_argument(text: str) -> tuple[str, Any]:
 
     name, separator, value = text.partition("=")
     if not name or not separator:
-        raise UsageError(f"The argument {describe_value(text)} has no value.", hint="Write it as name=value.")
+        missing = "value" if name else "name"
+        raise UsageError(f"The argument {describe_value(text)} has no {missing}.", hint="Write it as name=value.")
     return name, read_document(value, f"the argument {name}")
 
 

@@ -12,6 +12,7 @@ from itertools import islice
 
 from holdfast.digests import new_content_digest, packed_digest
 from holdfast.errors import ConfigurationError
+from holdfast.run.core.display_text import short_sample
 from holdfast.run.where.trial_spelling import is_digest_beginning
 from holdfast.spec import Operation
 from holdfast.suggestions import did_you_mean, listing
@@ -27,6 +28,7 @@ _HAVE_PARTS = frozenset({"scoring", "metadata"})
 _MOST_TYPES = 1000
 SUGGESTED_FROM = 10_000
 """So many keys are looked at for the nearest to a missing one."""
+_LISTED_KEYS = 3
 
 
 class Dataset:
@@ -80,9 +82,19 @@ class Dataset:
         if Dataset(self.rows, self.columns).position(key) is not None:
             left_out = f"The sample {key!r} of {source} is left out by the operations of its dataset."
             return ConfigurationError(left_out, hint="Change the operations, or leave the id out.")
+        if not self.has_ids:
+            return ConfigurationError(f"{source} has no sample with the id {key!r}.", hint=self._missing_ids(key))
         keys = list(islice(self.keys(), SUGGESTED_FROM))
         near = did_you_mean(key, keys) or f"There are {listing(keys)}."
         return ConfigurationError(f"{source} has no sample with the id {key!r}.", hint=near)
+
+    def _missing_ids(self, wanted: str) -> str:
+        """What to do where rows have no ids; the column that has the wanted one may be meant."""
+        rows = (self.rows[number] for number in range(min(len(self.rows), SUGGESTED_FROM)))
+        column = next((name for row in rows for name, value in row.items() if str(value) == wanted), "COLUMN")
+        known = listing(short_sample(key) for key in islice(self.keys(), _LISTED_KEYS))
+        named = f"Add a column `id`, or name one in the dataset: `fields: {{id: {column}}}`."
+        return f"Its rows have no ids. {named} Without ids, samples are named by their content: {known}, …"
 
     def __len__(self) -> int:
         return len(self._selection.rows)
@@ -102,6 +114,10 @@ class Dataset:
     def row(self, position: int) -> Row:
         """The row that the sample at a position is made from."""
         return self.rows[self._selection.rows[position]]
+
+    def row_number(self, position: int) -> int:
+        """The number of that row in its file, counted from 1."""
+        return self._selection.rows[position] + 1
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[position] for position in range(len(self)))

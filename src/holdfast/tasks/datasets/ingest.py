@@ -84,8 +84,13 @@ def _sample_rows(samples: Iterable[Sample], source: str) -> Iterator[Row]:
     for number, sample in enumerate(samples, start=1):
         place = f"{source} row {number}"
         if not isinstance(sample, Sample):
-            raise row_refusal(place, f"is {type(sample).__name__}, not a Sample")
+            raise _not_a_sample(place, sample)
         yield _sample_row(sample, place)
+
+
+def _not_a_sample(place: str, given: object) -> ConfigurationError:
+    way = "Write Sample(**row)." if isinstance(given, dict) else 'Write Sample("the input", target="the answer").'
+    return ConfigurationError(f"{place[:1].upper()}{place[1:]} is {type(given).__name__}, not a Sample.", hint=way)
 
 
 def _sample_row(sample: Sample, place: str) -> Row:

@@ -55,7 +55,9 @@ def _wrong_type(wrong: re.Match[str], argument: _Argument) -> str:
         return f"{argument} has {given} as a key; put the key in quotes"
     if argument.is_inside:
         return f"{argument} has {given} in it where {allowed} is needed"
-    return f"{argument} is {given}; allowed: {allowed}"
+    # In YAML 1.1, `yes` was one of the spellings of true.
+    instead = "; write `true` for `yes`" if (wrong[1], wrong[2]) == ("bool", "str") else ""
+    return f"{argument} is {given}; allowed: {allowed}{instead}"
 
 
 def _missing(wrong: re.Match[str], argument: _Argument) -> str:

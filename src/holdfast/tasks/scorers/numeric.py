@@ -5,6 +5,7 @@ The values are compared exactly unless a tolerance is given; how numbers are rea
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Annotated, ClassVar
 
@@ -16,6 +17,9 @@ from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.scorers.comparable_text import target_texts
 from holdfast.tasks.scorers.number_parser import Decimal, Number, last_number
+
+_DIGIT = re.compile(r"\d")
+_IN_DIGITS = "Write it in digits, or use another scorer for this task."
 
 Tolerance = Annotated[float, msgspec.Meta(ge=0, le=1e300)]
 
@@ -54,7 +58,7 @@ class Numeric(BuiltIn, frozen=True, kw_only=True):
         if found is None:
             raise ConfigurationError(
                 f"The scorer {self.name!r} needs a number, and the target of {place} is {text[:60]!r}.",
-                hint=f"Write it with {self.decimal!r} before its decimals.",
+                hint=f"Write it with {self.decimal!r} before its decimals." if _DIGIT.search(text) else _IN_DIGITS,
             )
         return found
 

@@ -22,6 +22,7 @@ from holdfast.run.core.records import (
     CHOICE,
     IMPORTED,
     AnswerRecord,
+    Failure,
     SamplingSummary,
     ScoreRecord,
     StepRecord,
@@ -52,7 +53,7 @@ def print_transcript(records: Iterable[Any]) -> None:
     found: dict[tuple[int, str], RecordedSamplings] = {}
     ended: set[tuple[int, str]] = set()
     last: Any = None
-    unanswered = 0
+    unanswered, failures = 0, _PrintedFailures()
     judges = _JudgeCalls()
     for record in records:
         if _is_end_without_retry(last, record):
@@ -65,7 +66,7 @@ def print_transcript(records: Iterable[Any]) -> None:
         if place is not None:
             found.setdefault(place[:2], RecordedSamplings()).add(record)
         if place is None or record.name not in {CANDIDATE, CHOICE}:
-            _print_record(record, place, unanswered, is_judged=bool(judges.replies))
+            _print_record(record, place, unanswered, failures, is_judged=bool(judges.replies))
             if isinstance(record, TrialRecord):
                 unanswered = 0
                 _print_summaries(() if found else record.samplings)
@@ -130,22 +131,39 @@ def _print_samplings(recorded: RecordedSamplings) -> None:
             click.echo(line)
 
 
-def _print_record(record: Any, place: StepPlace | None, unanswered: int, *, is_judged: bool) -> None:
+class _PrintedFailures:
+    """The failures of a transcript; each has its traceback once, however many attempts have raised it."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[str, str, str]] = set()
+
+    def text(self, error: Failure) -> str:
+        same = (error.kind, error.message, error.traceback)
+        is_known, line = same in self._known, f"{error.kind}: {error.message}"
+        self._known.add(same)
+        return f"{line}\n(the traceback is above)" if is_known and error.traceback else f"{line}\n{error.traceback}"
+
+
+def _print_record(
+    record: Any, place: StepPlace | None, unanswered: int, failures: _PrintedFailures, *, is_judged: bool
+) -> None:
     if not isinstance(record, LargeRecord):
-        click.echo(printable(_record_text(record, place, unanswered, is_judged=is_judged)))
+        click.echo(printable(_record_text(record, place, unanswered, failures, is_judged=is_judged)))
         return
     click.echo(f"── {record.type} of {record.size:,} bytes, as it is stored")
     click.echo(printable(first_of_pieces(with_line_breaks(record.pieces), record.size)))
 
 
-def _record_text(record: Any, place: StepPlace | None, unanswered: int, *, is_judged: bool) -> str:
+def _record_text(
+    record: Any, place: StepPlace | None, unanswered: int, failures: _PrintedFailures, *, is_judged: bool
+) -> str:
     if isinstance(record, StepRecord):
         return _step_text(record, place)
     if isinstance(record, AnswerRecord):
         return f"── answer (attempt {record.attempt})\n{first_characters(record.text)}"
     if isinstance(record, ScoreRecord):
-        return _slot_text(record)
-    error = f"\n{record.error.kind}: {record.error.message}\n{record.error.traceback}" if record.error else ""
+        return _slot_text(record, failures)
+    error = f"\n{failures.text(record.error)}" if record.error else ""
     if record.source == IMPORTED:
         return f"── {record.status.value} after {record.seconds:.2f} s, imported{_imported_text(record)}{error}"
     without = f", {unanswered} without a reply" if unanswered else ""
@@ -162,10 +180,10 @@ def _imported_text(end: TrialRecord) -> str:
     return "\n".join([f" from {kept.get('place', 'another tool')}{cost}", *map(first_characters, lines)])
 
 
-def _slot_text(record: ScoreRecord) -> str:
+def _slot_text(record: ScoreRecord, failures: _PrintedFailures) -> str:
     if record.error is not None:
-        error = f"{record.error.kind}: {record.error.message}\n{record.error.traceback}"
-        return f"── score {record.scorer} failed (attempt {record.slot_attempt})\n{error}"
+        failed = f"── score {record.scorer} failed (attempt {record.slot_attempt})"
+        return f"{failed}\n{failures.text(record.error)}"
     why = f": {record.explanation}" if record.explanation else ""
     return f"── score {record.scorer} = {trial_score(record.value)}{why}"
 

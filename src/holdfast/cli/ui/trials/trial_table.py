@@ -27,8 +27,8 @@ class ListedTrial(NamedTuple):
     result: TrialResult
 
 
-def trial_table(trials: Sequence[ListedTrial], width: int) -> list[str]:
-    """The lines of the list."""
+def trial_table(trials: Sequence[ListedTrial], width: int, *, wrong_first: bool = False) -> list[str]:
+    """The lines of the list; with `wrong_first`, a cell with many scores begins with those below 1."""
     scorers = _scorers_with_a_column(trials)
     columns = [
         Column("trial", most=width // 3, is_name=True),
@@ -36,7 +36,7 @@ def trial_table(trials: Sequence[ListedTrial], width: int) -> list[str]:
         *([Column(one_line(name, _SCORER_CHARACTERS), is_number=True) for name in scorers] or [_all_scores(trials)]),
         *(Column(title, is_flexible=True, is_optional=True, is_prose=True) for title in ("input", "target", "answer")),
     ]
-    header, *lines = table_lines(columns, [_cells(trial, scorers) for trial in trials], width)
+    header, *lines = table_lines(columns, [_cells(trial, scorers, wrong_first) for trial in trials], width)
     found = [header]
     for trial, line in zip(trials, lines, strict=True):
         found += [line, *_error_line(trial.result, width)]
@@ -55,19 +55,25 @@ def _all_scores(trials: Sequence[ListedTrial]) -> Column:
     return Column("scores", is_flexible=True, least=16) if has_several else Column("score")
 
 
-def _cells(trial: ListedTrial, scorers: Sequence[str]) -> list[str]:
+def _cells(trial: ListedTrial, scorers: Sequence[str], wrong_first: bool) -> list[str]:  # noqa: FBT001 - as above
     result = trial.result
     texts = [value_beginning(value) for value in (result.input, result.choice or result.target, result.answer)]
     # Why a trial is unfinished is in the line below it, if there was an error.
     is_explained = result.state is State.UNFINISHED and result.error is not None
     state = result.state.value if is_explained else state_text(result)
-    return [trial.label, state, *_score_cells(result, scorers), *texts]
+    return [trial.label, state, *_score_cells(result, scorers, wrong_first), *texts]
 
 
-def _score_cells(result: TrialResult, scorers: Sequence[str]) -> list[str]:
+def _score_cells(result: TrialResult, scorers: Sequence[str], wrong_first: bool) -> list[str]:  # noqa: FBT001 - as above
     if not scorers:
-        return [" ".join(f"{name}={trial_score(value)}" for name, value in result.scores.items())]
+        # The cell may be cut, and why the trial is in the list must not be.
+        by_score = sorted(result.scores.items(), key=lambda item: wrong_first and not _is_wrong(item[1]))
+        return [" ".join(f"{name}={trial_score(value)}" for name, value in by_score)]
     return [trial_score(result.scores[name]) if name in result.scores else "" for name in scorers]
+
+
+def _is_wrong(value: float | None) -> bool:
+    return value is not None and value < 1
 
 
 def state_text(result: TrialResult) -> str:

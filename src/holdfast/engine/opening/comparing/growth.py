@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,6 +13,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.run.core.prices import USD
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_fold import RunFold
 
 
 class Growth(msgspec.Struct, frozen=True):
@@ -33,37 +35,85 @@ class Growth(msgspec.Struct, frozen=True):
     """Whether code of a user may fail, so that attempts are made again; the most is for that case."""
 
 
+class RemainingCost(msgspec.Struct, frozen=True):
+    """What trials cost that a resume would run although nothing was added: see `Growth`."""
+
+    trials: int
+    most_cost: float | None
+    why_unbounded: list[str]
+    likely_cost: float | None
+    currency: str = USD
+    may_retry: bool = True
+
+
+def trials_to_ask(fold: RunFold) -> dict[tuple[str, str], int]:
+    """By task and model, for how many trials a resume would call models; those that lack scores alone have answers."""
+    found = Counter({pair: counts.to_run for pair, counts in fold.counts_by_group().items()})
+    for standing in fold.standings.values():
+        if standing.lacks_scores and standing.group[:2] in found:
+            found[standing.group[:2]] -= standing.trials
+    return {pair: count for pair, count in found.items() if count > 0}
+
+
+def measure_remaining(
+    before: Sequence[PlanEntry], prepared: PreparedEval, reader: RunReader, fold: RunFold
+) -> RemainingCost | None:
+    """What a resume would run beside what a plan adds to the one before; None if nothing. `fold` is by the new plan."""
+    added = _added_trials(before, prepared)
+    left = {pair: count - added.get(pair, 0) for pair, count in trials_to_ask(fold).items()}
+    left = {pair: count for pair, count in left.items() if count > 0}
+    if not left:
+        return None
+    currency, may_retry = prepared.spec.currency or USD, _may_retry(left, prepared)
+    return RemainingCost(sum(left.values()), *_costs(left, prepared, reader), currency, may_retry)
+
+
 def measure_growth(before: Sequence[PlanEntry], prepared: PreparedEval, reader: RunReader) -> Growth | None:
     """What a plan adds to the one before it; None if nothing."""
     known = {(entry.task, entry.model): entry for entry in before}
-    added = {
-        (task.name, model): task.planned_of(model)
-        - (known[task.name, model].planned if (task.name, model) in known else 0)
-        for task in prepared.tasks
-        for model in task.models
-    }
-    added = {pair: count for pair, count in added.items() if count > 0}
+    added = _added_trials(before, prepared)
     scored = sum(
         _scored_again(known.get((task.name, model)), task.slots) for task in prepared.tasks for model in task.models
     )
     if not added and not scored:
         return None
-    bounds = [bound for bound in cost_bounds(prepared) if (bound.task, bound.model) in added]
+    most, why, likely = _costs(added, prepared, reader)
+    currency = prepared.spec.currency or USD
+    may_retry = _may_retry(added, prepared)
+    return Growth(sum(added.values()), prepared.planned, most, why, likely, scored, currency, may_retry)
+
+
+def _added_trials(before: Sequence[PlanEntry], prepared: PreparedEval) -> dict[tuple[str, str], int]:
+    """By task and model, how many trials a plan adds to the one before it."""
+    known = {(entry.task, entry.model): entry.planned for entry in before}
+    added = {
+        (task.name, model): task.planned_of(model) - known.get((task.name, model), 0)
+        for task in prepared.tasks
+        for model in task.models
+    }
+    return {pair: count for pair, count in added.items() if count > 0}
+
+
+def _bounds_of(trials: Mapping[tuple[str, str], int], prepared: PreparedEval) -> list[CostBound]:
+    return [bound for bound in cost_bounds(prepared) if (bound.task, bound.model) in trials]
+
+
+def _may_retry(trials: Mapping[tuple[str, str], int], prepared: PreparedEval) -> bool:
+    """Whether code of a user may fail, so that attempts are made again."""
+    return any(bound.most_calls != bound.calls for bound in _bounds_of(trials, prepared))
+
+
+def _costs(
+    trials: Mapping[tuple[str, str], int], prepared: PreparedEval, reader: RunReader
+) -> tuple[float | None, list[str], float | None]:
+    """What trials cost at most, why that is not known, and what they are likely to cost."""
+    bounds = _bounds_of(trials, prepared)
     why = list(dict.fromkeys(filter(None, (_why_unbounded(bound, prepared) for bound in bounds))))
-    most = math.fsum((bound.most_cost or 0.0) / bound.trials * added[bound.task, bound.model] for bound in bounds)
+    most = math.fsum((bound.most_cost or 0.0) / bound.trials * trials[bound.task, bound.model] for bound in bounds)
     estimate = CostEstimate(reader, prepared.spec)
-    for (task, model), count in added.items():
+    for (task, model), count in trials.items():
         estimate.add_trials(task, model, count)
-    return Growth(
-        sum(added.values()),
-        prepared.planned,
-        None if why else most,
-        why,
-        estimate.cost,
-        scored,
-        prepared.spec.currency or USD,
-        any(bound.most_calls != bound.calls for bound in bounds),
-    )
+    return None if why else most, why, estimate.cost
 
 
 def _scored_again(before: PlanEntry | None, scorers: Sequence[str]) -> int:
