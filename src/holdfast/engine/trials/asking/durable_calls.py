@@ -39,8 +39,6 @@ from holdfast.tasks.solver import SCHEMA, check_generation, split_schema
 
 _to_builtins = msgspec.to_builtins
 
-_CANCELLED = "cancelled before a reply came: a limit was reached, or the solver no longer waited"
-
 
 class AskedModel(NamedTuple):
     """A model as it is asked in one place."""
