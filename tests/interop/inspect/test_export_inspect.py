@@ -9,7 +9,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from cli_calls import call
+from cli_calls import call, program
 from holdfast import Message, Sample, Task, evaluate, exact, includes
 from holdfast.api.export_inspect import export_inspect
 from holdfast.api.run import Run
@@ -214,3 +214,30 @@ def test_an_exported_run_imports_as_the_same_scores(run, tmp_path, capfdbinary):
         ours = report[log.task][log.model].metrics
         found = {name: [metric.value for metric in metrics.values()] for name, metrics in group.metrics.items()}
         assert found == {name: [metric.value for metric in metrics.values()] for name, metrics in ours.items()}
+
+
+def test_axes_and_trials_that_are_not_finished(tmp_path):
+    """Each combination of axes is a log of its own, because a log has a sample once; what is missing is an error."""
+    eval_ = {
+        "name": "axes",
+        "models": {"m": {"provider": "scripted", "model": "echo"}},
+        "datasets": {"d": "d.jsonl"},
+        "tasks": {
+            "t": {"dataset": "d", "prompt": {"a": "A {x}", "b": "B {x}"}, "target": "{x}", "scorers": ["includes"]}
+        },
+    }
+    (tmp_path / "d.jsonl").write_text('{"id": "1", "x": "one"}\n{"id": "2", "x": "two"}\n')
+    (tmp_path / "eval.yaml").write_text(json.dumps(eval_))
+    path = tmp_path / "run"
+    assert program("run", "eval.yaml", "--run-dir", path, cwd=tmp_path).code == 0
+    done = program("resume", path, "--set", "tasks.t.epochs=2", "--where", "sample=1", cwd=tmp_path)
+    assert done.code == 0, done.err
+    with Run.open(path) as run:
+        written = export_inspect(run, tmp_path / "logs")
+        axes = sorted({value for row in run.trials() for value in row.axes.values()})
+    assert len(axes) == len(written) == 2
+    assert sorted(value for log in written for value in log.axes.values()) == axes
+    assert [(log.samples, log.status) for log in written] == [(3, "error"), (3, "error")]
+    with EvalArchive(Path(written[0].log)) as log:
+        assert "not complete" in log.header()["error"]["message"]
+        assert log.header()["results"]["total_samples"] == 4

@@ -117,6 +117,25 @@ def test_damaged_samples_are_skipped_by_name(tmp_path, capfdbinary):
     assert (done.code, "samples/2_epoch_1.json" in done.out) == (1, True)
 
 
+def test_a_sample_that_only_its_summary_names_is_skipped_by_name(tmp_path):
+    members = {"header.json": {"status": "success", "eval": spec(1)}, "samples/1_epoch_1.json": sample(1)}
+    (tmp_path / "a.eval").write_bytes(zip_bytes({**members, "summaries.json": [summary(1), summary(7)]}))
+    told, run = imported(tmp_path / "a.eval", tmp_path / "run")
+    run.close()
+    assert [(item.where, told.imported) for item in told.skipped] == [("sample 7 epoch 1", 1)]
+
+
+def test_a_sample_without_events_keeps_its_conversation(tmp_path):
+    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "from the log"}]
+    members = {"header.json": {"status": "success", "eval": spec(1)}}
+    members["samples/1_epoch_1.json"] = sample(1, messages=said, events=[])
+    (tmp_path / "a.eval").write_bytes(zip_bytes(members))
+    _, run = imported(tmp_path / "a.eval", tmp_path / "run")
+    with run:
+        [step] = run.steps()
+    assert (step.request["messages"], step.result["text"]) == ([{"role": "user", "content": "q"}], "from the log")
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and no more", zip_bytes({"a": b""})])
 def test_what_is_no_log_is_refused(tmp_path, content, capfdbinary):
     (tmp_path / "a.eval").write_bytes(content)

@@ -18,6 +18,7 @@ from holdfast.interop.inspect.json_text import InvalidJson, decode_json
 _TOOL = "Inspect"
 _JSON = ".json"
 _MOST_JSON = 1 << 30
+_MOST_SUMMARIES = 32 << 20
 _PLAIN_METRICS = {"accuracy", "mean", "stderr", "std"}
 _USUAL_REDUCERS = {"mean", "mean_score"}
 
@@ -51,7 +52,9 @@ def read(path: Path) -> ForeignEval:
 def _read_archive(path: Path) -> ForeignEval:
     with EvalArchive(path) as archive:
         header = archive.header()
-        summaries = {key for summary in archive.summaries() if (key := key_of(summary))}
+        # Only to name what the log has lost: not worth much memory.
+        told = archive.summaries() if archive.summaries_size() <= _MOST_SUMMARIES else iter(())
+        summaries = {key for summary in told if (key := key_of(summary))}
     facts = LogFacts.of(header)
 
     def items() -> Iterator[ForeignTrial | SkippedItem]:

@@ -17,7 +17,7 @@ from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, Samp
 
 FILESTORE = "filestore"
 _FOLDER, _MANIFEST = ".buffer", "manifest.json"
-_MOST_BYTES = 1 << 30
+_MOST_BYTES = 512 << 20
 _IN_SUMMARY = "summary"
 _LAST_IDS = {
     "events": "last_event_id",
@@ -45,7 +45,8 @@ class BufferSegments:
     def _read_manifest(self) -> dict[str, Any]:
         path = self.folder / _MANIFEST
         try:
-            found = decode_json(path.read_bytes())
+            size = path.stat().st_size
+            found = decode_json(path.read_bytes()) if size <= _MOST_BYTES else None
         except FileNotFoundError:
             return {}
         except (OSError, InvalidJson) as error:

@@ -101,7 +101,9 @@ def _check_recoverable(archive: EvalArchive, output: Path, *, overwrite: bool) -
     if archive.has_ended:
         status = archive.header().get("status")
         hint = "" if status == "success" else f"Inspect continues it: inspect eval-retry {archive.path}"
-        raise UsageError(f"{archive.path} has ended with the status {status!r}; nothing is to be recovered.", hint=hint)
+        raise UsageError(
+            f"{archive.path} has ended with the status {status!r}: there is nothing to recover.", hint=hint
+        )
     for database in find_databases(archive.path):
         if process := living_process(database):
             raise UsageError(
