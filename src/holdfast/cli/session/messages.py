@@ -33,7 +33,7 @@ from holdfast.run.core.display_text import change_text, nearby, shell_word
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
-from holdfast.spec.compare import Difference
+from holdfast.spec.compare import GONE, Difference
 from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.terminal.text import fitted, printable, quantity
 
@@ -181,7 +181,9 @@ def _print_code_notes(notes: Sequence[str]) -> None:
 def _print_kept(kept: list[Difference], note: str) -> None:
     """Says where the offered eval has less than the run, which keeps it, and what was found about its config.yaml."""
     for item in kept:
-        say(f"  {item.path}: {change_text(item.old, item.new)}; existing results are kept")
+        # Of a file that is gone, further trials use what the run has of it.
+        what = "the run's own copy is used" if item.new == GONE else "existing results are kept"
+        say(f"  {item.path}: {change_text(item.old, item.new)}; {what}")
     if note:
         say(f"note: {note}")
 

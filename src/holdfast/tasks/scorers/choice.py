@@ -42,8 +42,8 @@ Finder = Callable[[str, Sequence[str]], Iterable[str]]
 class Choice(BuiltIn, frozen=True, kw_only=True):
     """True if the answer picks the choice that the target means.
 
-    By its letter (`B`, `(B)`, `Answer: B`, `Option B`, `<answer>B</answer>`) or by its text. An answer that picks several
-    choices is wrong.
+    By its letter (`B`, `(B)`, `Answer: B`, `Option B`, `<answer>B</answer>`) or by its text. An answer that picks
+    several choices is wrong.
     """
 
     kind: ClassVar[str] = "choice"
