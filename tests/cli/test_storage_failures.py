@@ -63,7 +63,9 @@ def test_resume_45_full_disk_stops_the_session_and_loses_nothing(holdfast, obser
     assert received < 2000
     assert set(acks) <= kept_trials(holdfast, small_disk / "r")
     assert session_ends(holdfast, small_disk / "r") == [("storage", 5)]
-    assert observed("resume", small_disk / "r").code == 5
+    still = observed("resume", small_disk / "r", code=5)
+    assert "and that is still so: No space left on device. Nothing was called." in still.err
+    assert server.state()["received"] == received and session_ends(holdfast, small_disk / "r") == [("storage", 5)]
     assert set(acks) <= kept_trials(holdfast, small_disk / "r")
     (small_disk / "ballast").unlink()
     server.behave()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 import pytest
 
@@ -175,3 +176,32 @@ def test_the_right_choice_and_the_letter_that_was_read_are_shown(place, tmp_path
     assert "B) Paris" in place("show", "r", code=0).out
     shown = place("show", "r", row["trial"], code=0).out
     assert "choice = 0 (C)\n" in shown and "── target\nB) Paris\n" in shown
+
+
+def test_a_model_that_calls_tools_in_a_task_without_code_has_a_way_out_without_code(place, tmp_path):
+    """Nobody has written a solver here, so nobody is told to mend one."""
+    calling = {"tool_calls": [{"name": "search", "arguments": {}}]}
+    ended = place("run", scripted(tmp_path, default=calling), "--run-dir", "r", code=1)
+    assert "runs no tools: offer the model none, or write a solver" in ended.out and "trial.step" not in ended.out
+    assert "After changing the eval: holdfast run" in ended.out and "fixing the code" not in ended.out
+
+
+def test_of_a_dataset_that_is_gone_the_copy_of_the_run_is_used(place, tmp_path):
+    """And said to be used: further trials are run with it."""
+    place("run", scripted(tmp_path, default="x"), "--run-dir", "r", code=0)
+    (tmp_path / "rows.jsonl").unlink()
+    told = place("resume", "r", "--set", "tasks.t.epochs=2", code=0)
+    assert "no longer exists; the run's own copy is used\n" in told.err
+
+
+def test_the_command_that_show_prints_works_whatever_an_id_holds(place, tmp_path):
+    """An id with a control character, a line break or two spaces cannot be typed: its trial is named by its key."""
+    eval_file = scripted(tmp_path, default="x")
+    rows = [{"id": name, "q": "q", "a": "a"} for name in ("\x1b[31mid", "b\nc", "d  e", "plain")]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    place("run", eval_file, "--run-dir", "r", code=0)
+    for where in ("sample~id", "sample~b", "sample~d", "sample=plain"):
+        *_, command = place("show", "r", "--where", where, code=0).out.splitlines()
+        words = shlex.split(command.removeprefix("Show one in full: holdfast "))
+        assert place(*words, code=0).code == 0, command
+    assert words[-1] == "plain#1"

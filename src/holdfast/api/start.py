@@ -41,6 +41,7 @@ from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.import_origin import has_answers, import_origin
 from holdfast.run.locate import find_run, refuse_blank
+from holdfast.run.session.free_space import check_free_space
 from holdfast.spec import EvalSpec
 from holdfast.storage.object_store import SCHEMES, is_url
 from holdfast.tasks.judges.panels import binary_scorers, panels_of
@@ -280,6 +281,8 @@ def _resume(
         offered = None if offer is None else offer(saved_eval(last))
         plan = plan_unless_complete(reader, offered, tasks, is_selected=bool(selection))
         check_plan(reader.fold.plan if isinstance(plan, CompleteRun) else _planned_scores(plan))
+        if not isinstance(plan, CompleteRun):
+            check_free_space(reader)
     if isinstance(plan, CompleteRun):
         return _finish_upload(plan._replace(place=place))
     try:

@@ -46,7 +46,9 @@ class TrialReferences:
         digits = self._digits if digest_of(sample) else SHORT_DIGITS
         task = f"{group.task}/" if self._has_several_tasks else ""
         model = f"{group.model}/" if self._has_several_models else ""
-        return f"{task}{model}{short_sample(sample, digits)}#{trial.row.epoch}{axes_text(group.axes)}"
+        name = f"{task}{model}{short_sample(sample, digits)}#{trial.row.epoch}{axes_text(group.axes)}"
+        # What a terminal does not show as it is cannot be typed either.
+        return name if name.isprintable() and " ".join(name.split()) == name else trial.key
 
     @cached_property
     def _has_several_tasks(self) -> bool:

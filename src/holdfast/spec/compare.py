@@ -46,6 +46,10 @@ class DriftVerdict(enum.StrEnum):
     """The run cannot be resumed with it."""
 
 
+GONE = "no longer exists"
+"""The new value of a file that is gone, whose copy in the run is used."""
+
+
 class Difference(msgspec.Struct, frozen=True):
     """One field that differs."""
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.errors import ConfigurationError
+from holdfast.errors import ConfigurationError, ToolCallReply
 from holdfast.models.message import Message, Reply
 from holdfast.spec import Generation, Shot
 from holdfast.suggestions import did_you_mean, listing
@@ -24,6 +24,10 @@ SCHEMA = "response_schema"
 """The parameter of a call beside those of its generation: a JSON Schema that the reply has to fit."""
 REVISION = 1
 """Raised whenever the same prompt and sample give other messages than before."""
+
+_NO_TOOLS = (
+    "A task without a solver of its own runs no tools: offer the model none, or write a solver (docs/solvers.md)."
+)
 
 Prompts = str | Sequence[str] | Mapping[str, str]
 
@@ -42,6 +46,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
 
     async def __call__(self, trial: Trial) -> Reply:
         reply: Reply = await trial.generate(self.messages(trial.sample, trial.axes), **self.generation)
+        if reply.tool_calls:
+            _refuse_tool_calls(reply)
         return reply
 
     @property
@@ -151,6 +157,14 @@ def generate(
         shot_template=None if few_shot_template is None else Template.parse(few_shot_template, "few-shot template"),
         generation=generation,
     )
+
+
+def _refuse_tool_calls(reply: Reply) -> None:
+    """Refuses a reply that calls tools instead of answering, in the words of someone who has written no solver."""
+    try:
+        _ = reply.text
+    except ToolCallReply as error:
+        raise ToolCallReply(error.message, hint=_NO_TOOLS) from None
 
 
 def check_generation(given: dict[str, Any]) -> None:

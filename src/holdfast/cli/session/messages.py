@@ -34,7 +34,7 @@ from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
 from holdfast.spec import Drift
-from holdfast.spec.compare import Difference
+from holdfast.spec.compare import GONE, Difference
 from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.terminal.text import fitted, printable, quantity
 
@@ -192,6 +192,9 @@ def _print_kept(kept: list[Difference], note: str) -> None:
 
 def _kept_effect(item: Difference) -> str:
     """What keeping it means: a scorer, or a judge of one, belongs to every trial of its task."""
+    if item.new == GONE:
+        # Further trials use what the run has of the file.
+        return "the run's own copy is used"
     is_scorer = item.drift is Drift.ADDITIVE and ".scorers." in item.path
     return "it stays in the run and scores new trials too" if is_scorer else "existing results are kept"
 

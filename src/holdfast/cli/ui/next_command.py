@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.run.core.display_text import no_results_text, shell_word
 from holdfast.run.core.inputs import LISTED_TRIALS
@@ -18,7 +18,7 @@ from holdfast.run.core.task_stops import TaskStop
 from holdfast.run.drift.rerun_command import evaluate_line, rerun_command
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, REFUSED, TASK_ERROR
 from holdfast.run.fold.states import NOT_STARTED, StateCounts
-from holdfast.spec.code_reference import IN_MEMORY
+from holdfast.spec.code_reference import IN_MEMORY, is_code_reference
 from holdfast.terminal.text import printable, quantity
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ class NextSteps:
         if name := self._wrong_model_name():
             yield from self._wrong_name_lines(name)
         elif TASK_ERROR in self._counts.remaining_by_reason:
-            yield printable(f"After fixing the code: {self._commands.rerun}")
+            what = "fixing the code" if _has_own_code(self._first) else "changing the eval"
+            yield printable(f"After {what}: {self._commands.rerun}")
             yield from retry_failed_lines(self._counts, self._commands)
             if self._counts.to_run:
                 yield f"Run what remains: {self._commands.resume}"
@@ -139,6 +140,18 @@ class NextSteps:
             return
         yield printable(f"The model name of {name} cannot be changed in this run. Correct it in the eval, then:")
         yield f"  {self._commands.corrected}"
+
+
+def _has_own_code(first: SessionRecord | None) -> bool:
+    """Whether code of a user could have failed; an eval of built-in parts has none."""
+    tasks = first.config.get("tasks", {}).values() if first is not None else ()
+    return first is None or any(task.get("use") or task.get("solver") or _own_scorers(task) for task in tasks)
+
+
+def _own_scorers(task: dict[str, Any]) -> bool:
+    given = task.get("scorers")
+    names = [next(iter(one), "") if isinstance(one, dict) else one for one in given] if isinstance(given, list) else []
+    return any(isinstance(name, str) and is_code_reference(name) for name in names)
 
 
 def _last_key(setting: str) -> str:

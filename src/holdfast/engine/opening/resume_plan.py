@@ -52,7 +52,7 @@ from holdfast.run.drift.gate import (
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
-from holdfast.spec.compare import Difference, DriftVerdict, merge_evals
+from holdfast.spec.compare import GONE, Difference, DriftVerdict, merge_evals
 from holdfast.spec.edited_values import edited_values
 from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import key_path
@@ -436,7 +436,7 @@ class ResumeComparison:
             if state == "gone":
                 path = self._tasks[names[0]].dataset
                 there = Path(path.path).name if isinstance(path, DatasetSpec) else "given"
-                kept += [_dataset_kept(name, there, "no longer exists") for name in names]
+                kept += [_dataset_kept(name, there, GONE) for name in names]
             elif state == "changed":
                 selections = {name: self._selection(name, spec) for name in names}
                 offered = self._inputs.fresh.rows(source, self._tasks[names[0]])
@@ -519,7 +519,7 @@ def _code_kept(spec: EvalSpec, copies_used: Mapping[str, set[str]]) -> Iterator[
     for task, names in copies_used.items():
         field = "use" if spec.tasks[task].use else "solver" if spec.tasks[task].solver else "scorers"
         for name in sorted(names):
-            yield Difference(f"tasks.{task}.{field}", Drift.LOCATION, name, "no longer exists", DriftVerdict.KEPT)
+            yield Difference(f"tasks.{task}.{field}", Drift.LOCATION, name, GONE, DriftVerdict.KEPT)
 
 
 def _dataset_kept(task: str, old: str, new: str) -> Difference:

@@ -99,7 +99,7 @@ def _tagged(text: str, choices: Sequence[str]) -> list[str]:
 
 def _wrapped(text: str, choices: Sequence[str]) -> list[str]:
     """The choice in a box or between tags, where nothing else is expected."""
-    finders = (_letter_alone, _whole_text, _listed, _stated, _named)
+    finders = (_letter_alone, _whole_text, _listed, _stated, _named_option)
     return next((found for finder in finders if (found := finder(text.strip(), choices))), [])
 
 
@@ -111,7 +111,7 @@ def _stated(text: str, choices: Sequence[str]) -> list[str]:
     return _letters_in(_STATED, text, choices)
 
 
-def _named(text: str, choices: Sequence[str]) -> list[str]:
+def _named_option(text: str, choices: Sequence[str]) -> list[str]:
     return _letters_in(_NAMED, text, choices)
 
 
@@ -184,7 +184,7 @@ _FINDERS: tuple[Finder, ...] = (
     _listed,
     _letter_line,
     _whole_text,
-    _named,
+    _named_option,
     _bracketed,
     _contained_text,
 )
