@@ -20,8 +20,8 @@ def _replacement(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(sign) or _escaped(sign) for sign in text), error.end
+    return "".join(_PLAIN.get(sign) or _as_escape(sign) for sign in text), error.end
 
 
-def _escaped(sign: str) -> str:
+def _as_escape(sign: str) -> str:
     return sign.encode("ascii", "backslashreplace").decode()
