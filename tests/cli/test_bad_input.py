@@ -227,6 +227,19 @@ def test_words_that_are_no_command_exit_2(holdfast, arguments):
     assert error["kind"] == "usage" and error["error"]
 
 
+def test_wrong_options_are_refused_in_one_sentence(holdfast):
+    """As all other mistakes, and with the command that helps."""
+    said = holdfast("run", "eval.yaml", "--limt", "3", code=2).err
+    assert (
+        said
+        == "holdfast: No such option '--limt'. Did you mean one of: '--limit', '--quiet'? See: holdfast run --help\n"
+    )
+    assert holdfast("list", code=2).err == (
+        "holdfast: Missing argument 'models|scorers|datasets'. See: holdfast list --help\n"
+    )
+    assert "Commands" in holdfast().err + holdfast().out or "Run evals:" in holdfast().err + holdfast().out
+
+
 def test_missing_key_is_found_before_anything_is_written(holdfast, tmp_path):
     """A model whose key is not in the environment is refused with the variable's name; no run is made."""
     write_dataset(tmp_path, 1)

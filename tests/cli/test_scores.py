@@ -200,6 +200,19 @@ def test_a_wrong_name_beside_a_right_one_names_the_fork(holdfast, server, tmp_pa
     assert "Complete: 4 of 4" in holdfast("resume", "f", code=0).out
 
 
+def test_scores_are_in_the_order_of_the_eval(holdfast, tmp_path):
+    """Tasks and scorers, as in the dry run and the live table; also after a resume that adds trials."""
+    write_dataset(tmp_path, 2)
+    scored = {**TASK, "scorers": ["includes", "exact"]}
+    models = {"m": {"provider": "scripted", "model": "echo"}}
+    data = {"models": models, "datasets": {"rows": {"path": "rows.jsonl"}}, "tasks": {"zeta": scored, "alpha": scored}}
+    ended = holdfast("run", write_eval(tmp_path, data), "--run-dir", "r", code=0)
+    resumed = holdfast("resume", "r", "--set", "tasks.alpha.epochs=2", code=0)
+    wanted = [["zeta", "includes"], ["zeta", "exact"], ["alpha", "includes"], ["alpha", "exact"]]
+    for text in (ended.out, resumed.out, holdfast("report", "r", code=0).out.partition("\n\n")[2]):
+        assert [line.split()[:3:2] for line in text.partition("\n\n")[0].splitlines()[1:]] == wanted, text
+
+
 # --fail-under
 
 

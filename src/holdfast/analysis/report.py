@@ -7,7 +7,7 @@ counts nowhere but in what was spent. Nothing that is not on record is scored.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from holdfast.analysis.spending import (
 )
 from holdfast.models.message import Usage
 from holdfast.run.core.records import FAILURES, PlanEntry
+from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.drift.served_names import replies_by_name
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
@@ -139,9 +140,11 @@ class _GroupScores:
         parts = [self.by_axis.setdefault(axis, {}).setdefault(at, ScoreTotals()) for axis, at in group.axes.items()]
         return [self.all, *parts]
 
-    def axes(self, binary: Collection[str] | None) -> dict[str, dict[str, dict[str, dict[str, Metric]]]]:
+    def axes(
+        self, binary: Collection[str] | None, scorers: Sequence[str]
+    ) -> dict[str, dict[str, dict[str, dict[str, Metric]]]]:
         return {
-            axis: {value: totals.metrics(binary) for value, totals in sorted(values.items())}
+            axis: {value: _in_order(totals.metrics(binary), scorers) for value, totals in sorted(values.items())}
             for axis, values in sorted(self.by_axis.items())
         }
 
@@ -190,20 +193,27 @@ def _task_reports(reader: RunReader) -> TaskReports:
     spending, samplings, panels = group_spending(fold), fold.samplings(), _panel_reports(reader)
     found: TaskReports = {}
     planned = {(entry.task, entry.model): entry for entry in fold.plan}
-    for (task, model), counts in sorted(fold.counts_by_group().items()):
+    # In the order of the plan, which is that of the eval and the same in every session.
+    for (task, model), counts in fold.counts_by_group().items():
         group, spent = scores.get((task, model), _GroupScores()), spending.get((task, model))
         spent = spent or no_spending(fold, model)
         sampling = sampling_report(fold, samplings.get((task, model)), model, spent.usage)
         entry = planned.get((task, model), PlanEntry(task, model, 0))
         binary = fold.binary_titles(entry)
-        metrics = group.all.metrics(binary)
+        metrics = _in_order(group.all.metrics(binary), entry.shown_scorers)
         missing = [scorer for scorer in entry.shown_scorers if scorer not in metrics]
-        axes, judged = group.axes(binary), panels.get((task, model))
+        axes, judged = group.axes(binary, entry.shown_scorers), panels.get((task, model))
         report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None, judged)
         bounds = {"cost_is_lower_bound": spent.given_up > 0, "usage_is_partial": spent.is_partial}
         has_price = spent.cost is not None or bool(spent.warning)
         found.setdefault(task, {})[model] = msgspec.structs.replace(report, **bounds, has_price=has_price)
     return found
+
+
+def _in_order(metrics: dict[str, dict[str, Metric]], scorers: Sequence[str]) -> dict[str, dict[str, Metric]]:
+    """The metrics in the order of the plan's scorers, each with its earlier versions; then all others by name."""
+    places = {name: place for place, name in enumerate(scorers)}
+    return dict(sorted(metrics.items(), key=lambda item: (places.get(base_name(item[0]), len(places)), item[0])))
 
 
 def _panel_reports(reader: RunReader) -> dict[tuple[str, str], dict[str, PanelReport]]:

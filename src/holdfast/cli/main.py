@@ -6,6 +6,7 @@ import gc
 import importlib
 import io
 import os
+import re
 import sys
 from typing import Any
 
@@ -15,10 +16,13 @@ from holdfast.cli.ui.standard_streams import is_output_error, reopen_closed_stre
 from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.terminal.broken_stream import mute_if_broken
+from holdfast.terminal.plain_signs import use_plain_signs
 from holdfast.version import __version__
 
 _COMPLETION = "_HOLDFAST_COMPLETE"
 """The variable with which a shell asks for completions; see docs/cli.md."""
+_HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What newer versions of click raise where a command without arguments prints its help."""
 _OUTPUT_HINT = "No run is affected; check where the output goes."
 _STORAGE_HINT = "Check the disk, its limits and the permissions here, then try again."
 GROUPS = {
@@ -118,6 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A terminal that knows few characters shows the others as escapes; nothing fails because of it.
         sys.stdout.reconfigure(errors="backslashreplace")
+    use_plain_signs(sys.stderr)
     with startup_signals.listening(is_program=arguments is None):
         code = _run_program(words, as_json="--json" in words)
     code = code if isinstance(code, int) else 0
@@ -166,8 +171,12 @@ def _print_stopped(words: list[str], place: str) -> int:
 def _print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
     if as_json:
         return _print_error(UsageError(error.format_message()), as_json=True)
-    error.show()
-    return error.exit_code
+    if isinstance(error, _HELP) or not isinstance(error, click.UsageError):
+        error.show()
+        return error.exit_code
+    message = re.sub(r"\((Did you mean .*)\)$", r"\1", error.format_message())
+    path = error.ctx.command_path if error.ctx is not None else "holdfast"
+    return _print_error(UsageError(message, hint=f"See: {path} --help"), as_json=False)
 
 
 def _encoding_error(error: UnicodeEncodeError) -> UsageError:
