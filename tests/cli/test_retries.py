@@ -20,7 +20,7 @@ def test_resume_47_infrastructure_is_tried_again_and_a_bad_grade_never(holdfast,
     assert (status["state"], status["finished"], status["remaining"]) == ("incomplete", 4, 2)
     assert holdfast.json("report", "r")["coverage"] == {
         "planned": 6, "finished": 4, "valid": 4, "limited": 0, "blocked": 0, "failed": 0, "unfinished": 2,
-        "not_started": 0, "remaining": 2, "remaining_by_reason": {"no reply": 2},
+        "not_started": 0, "remaining": 2, "remaining_by_reason": {"no reply": 2}, "limited_by_reason": {},
     }  # fmt: skip
     server.behave()
     assert "2 remaining: 2 no reply." in holdfast("resume", "r", code=0).err

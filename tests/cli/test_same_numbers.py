@@ -272,7 +272,7 @@ def test_slots_filled_unscored_failed_and_unfinished(world):
     world.check(planned=8)
     assert world.resume().code == 1
     counts = world.check(planned=8)
-    assert counts["remaining_by_reason"] == {"score: broken": 4, "no reply (score: judge)": 2}
+    assert counts["remaining_by_reason"] == {"score: broken": 4, "refused (score: judge)": 2}
     assert (counts["failed"], counts["unfinished"], counts["valid"]) == (4, 2, 2)
     before = world.holdfast.json("report", world.run)
     assert world.resume().code == 1

@@ -144,8 +144,8 @@ class NextSteps:
 
 def _has_own_code(first: SessionRecord | None) -> bool:
     """Whether code of a user could have failed; an eval of built-in parts has none."""
-    tasks = first.config.get("tasks", {}).values() if first is not None else ()
-    return first is None or any(task.get("use") or task.get("solver") or _own_scorers(task) for task in tasks)
+    tasks = list(first.config.get("tasks", {}).values()) if first is not None else []
+    return not tasks or any(task.get("use") or task.get("solver") or _own_scorers(task) for task in tasks)
 
 
 def _own_scorers(task: dict[str, Any]) -> bool:
