@@ -313,7 +313,7 @@ def test_experiments_25_judge_and_model_of_one_family_are_warned_of_once(
     }
     eval_file = judged_eval(tmp_path, [{"model_graded": {"model": "j"}}], count=1, **models)
     ended = holdfast("run", eval_file, "--run-dir", "r", code=0)
-    assert ended.err.count("of one family") == int(is_warned)
+    assert ended.err.count("warning: Judge and model under test are of one family") == int(is_warned)
     notes = [note["text"] for note in holdfast.records("r", "note") if note["kind"] == "judge_family"]
     assert len(notes) == int(is_warned)
     grown = judged_eval(tmp_path, [{"model_graded": {"model": "j"}}], count=2, **models)
