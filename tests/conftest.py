@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 
 import pytest
 
@@ -13,6 +14,9 @@ ORDER_SEED = "HOLDFAST_TEST_SEED"
 
 def pytest_configure():
     """Chosen before workers are started, which inherit it: all of them must collect in the same order."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts what runs in the background so, and tests that press Ctrl-C would wait for ever.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault(ORDER_SEED, str(random.SystemRandom().randrange(10**6)))
 
 
