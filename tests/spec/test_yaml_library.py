@@ -14,7 +14,8 @@ import yaml
 assert re.compile is compiled, "re is as it was"
 pattern = yaml.reader.Reader.NON_PRINTABLE
 assert not isinstance(pattern, re.Pattern), "compiling it is what was to be spared"
-print(read_document("a: 1", "x.yaml"), yaml.load("b: [1, 2]", Loader=yaml.SafeLoader))
+print(read_document("a: 1", "x.yaml"), yaml.load("b: [1, 2.5, yes, 2026-11-18, x]", Loader=yaml.SafeLoader))
+print(yaml.safe_dump({"a": ["yes", "1", 1, "x"]}, default_flow_style=True).strip())
 try:
     yaml.load("c: \\x07", Loader=yaml.SafeLoader)
 except yaml.reader.ReaderError as error:
@@ -24,7 +25,11 @@ except yaml.reader.ReaderError as error:
 
 def test_the_loader_in_python_still_finds_unprintable_characters():
     found = subprocess.run([sys.executable, "-c", _PURE_LOADER], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines() == ["{'a': 1} {'b': [1, 2]}", "special characters are not allowed"]
+    assert found.stdout.splitlines() == [
+        "{'a': 1} {'b': [1, 2.5, True, datetime.date(2026, 11, 18), 'x']}",
+        "{a: ['yes', '1', 1, x]}",
+        "special characters are not allowed",
+    ]
 
 
 def test_a_process_that_has_loaded_yaml_before_keeps_its_patterns():

@@ -32,7 +32,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.loading.error_messages import naming_source
 from holdfast.storage.leases.local import refuse_held
-from holdfast.storage.object_store import is_url
+from holdfast.storage.store_url import is_url
 
 
 @dataclass(frozen=True)

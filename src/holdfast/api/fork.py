@@ -21,7 +21,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.import_origin import import_origin
 from holdfast.run.locate import find_run, refuse_blank
 from holdfast.spec import EvalSpec
-from holdfast.storage.object_store import is_url
+from holdfast.storage.store_url import is_url
 from holdfast.suggestions import suggest_or_list
 from holdfast.tasks.task import Task
 from holdfast.terminal.stderr import print_warning

@@ -43,7 +43,7 @@ from holdfast.run.import_origin import has_answers, import_origin
 from holdfast.run.locate import find_run, refuse_blank
 from holdfast.run.session.free_space import check_free_space
 from holdfast.spec import EvalSpec
-from holdfast.storage.object_store import SCHEMES, is_url
+from holdfast.storage.store_url import SCHEMES, is_url
 from holdfast.tasks.judges.panels import binary_scorers, panels_of
 from holdfast.tasks.task import Task
 

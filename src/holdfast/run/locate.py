@@ -14,7 +14,7 @@ from holdfast.errors import NotARun, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import RUNS, Layout, all_runs, spool_root
 from holdfast.run.core.start_time import start_time
-from holdfast.storage.object_store import is_url
+from holdfast.storage.store_url import is_url
 from holdfast.suggestions import nearest_name
 
 LATEST = "@latest"

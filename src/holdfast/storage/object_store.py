@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
 from holdfast.storage.object_store_errors import failure_hint, failure_reason, is_lost_race
+from holdfast.storage.store_url import SCHEMES, is_url
 
-SCHEMES = ("s3", "gs", "az", "abfs", "azure")
 _CHUNK = 1 << 20
 _PROBE = ".holdfast-probe"
 
@@ -49,12 +49,6 @@ class ObjectReadFile:
 
     def close(self) -> None:
         """Nothing is held open."""
-
-
-def is_url(text: str) -> bool:
-    """Whether a text names a place in an object store."""
-    scheme, separator, _ = text.partition("://")
-    return bool(separator) and scheme in SCHEMES
 
 
 class ObjectStore:

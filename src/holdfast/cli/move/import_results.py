@@ -15,7 +15,7 @@ from holdfast.interop.importing.import_run import ImportSummary, import_run
 from holdfast.interop.importing.kinds import find_kind, find_reader
 from holdfast.interop.sieval.config_file import convert
 from holdfast.run.core.display_text import shell_word
-from holdfast.storage.object_store import is_url
+from holdfast.storage.store_url import is_url
 from holdfast.terminal.text import printable, quantity
 
 _SHOWN_LINES = 20

@@ -15,7 +15,7 @@ from holdfast.run.core.layout import RUNS
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.remote.list_runs import Recoverable, list_recoverable
 from holdfast.run.remote.recover import Recovered, recover
-from holdfast.storage.object_store import is_url
+from holdfast.storage.store_url import is_url
 from holdfast.terminal.text import duration_text, printable
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from holdfast.run.core.layout import RUNS, Layout, all_runs, spool_root
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.remote.quick_status import quick_status
 from holdfast.storage.leases.remote import seconds_since
-from holdfast.storage.object_store import ObjectStore, StoredObject, is_url
+from holdfast.storage.object_store import ObjectStore, StoredObject
+from holdfast.storage.store_url import is_url
 
 _LISTED_AT_A_TIME = 8
 

@@ -17,7 +17,6 @@ from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
-from holdfast.tasks.scorers.argument_fault import argument_fault
 
 LONGEST_TEXT = 100_000
 """Scorers that search an answer look at this many of its last characters: what is asked for is at the end."""
@@ -76,6 +75,8 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         try:
             return convert_arguments(dict(arguments), cls)
         except msgspec.ValidationError as error:
+            from holdfast.tasks.scorers.argument_fault import argument_fault  # noqa: PLC0415 - for mistakes only
+
             raise ConfigurationError(f"{where}: {argument_fault(cls, cls.kind, str(error))}.") from None
 
     def __call__(self, answer: Answer, sample: Sample) -> Score:
