@@ -71,7 +71,7 @@ def test_verbose_lists_everything():
 def test_a_stop_after_many_trials_says_why_they_are_so_many():
     """The first ten and ten others are looked at; whatever was running by then has failed, too, and was paid for."""
     stopped = [TaskStopped("t", "ValueError: no", failed, 1700) for failed in (20, 266)]
-    first, end = "t: stopped, because its first", "; its other 1700 trials will not run"
+    first, end = "t: stopped, because its first", "; its other 1,700 trials will not run"
     assert texts(EventText(), stopped) == [
         f"{first} 20 trials failed in the same way{end}",
         f"{first} 266 trials failed in the same way, counting those that were already running{end}",
