@@ -14,9 +14,11 @@ ORDER_SEED = "HOLDFAST_TEST_SEED"
 
 def pytest_configure():
     """Chosen before workers are started, which inherit it: all of them must collect in the same order."""
+    # A shell, or `nohup`, starts what runs in the background so, and tests that send these would wait for ever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # A shell starts what runs in the background so, and tests that press Ctrl-C would wait for ever.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.setdefault(ORDER_SEED, str(random.SystemRandom().randrange(10**6)))
 
 

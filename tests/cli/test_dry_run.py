@@ -158,7 +158,7 @@ def test_json_has_the_expected_and_the_worst_cost_and_their_sums(holdfast, tmp_p
     write_eval(tmp_path, data)
     told = holdfast.json("run", "eval.yaml", "--dry-run", code=0)
     small, large = told["forecast"]
-    assert small["cost"] < small["most_cost"] and small["cost"] >= 3 * 1000 * 2 / 1e6
+    assert small["cost"] == small["most_cost"] >= 3 * 1000 * 2 / 1e6  # nothing there can fail and be tried again
     total = told["total"]
     assert total["cost"] == pytest.approx(small["cost"] + large["cost"]) and total["currency"] == "USD"
     assert total["most_cost"] == pytest.approx(small["most_cost"] + large["most_cost"])

@@ -81,7 +81,7 @@ def test_the_log_file_has_every_message_and_the_progress_with_times(holdfast, tm
     assert any(text.startswith("t/m/s3#1: unfinished: ") for text in texts)
     assert any(re.match(r"\d+/12 trials .* running", text) for text in texts)
     assert texts[-2].startswith("11/12 trials (91%) · took ")
-    assert texts[-1] == "Session ended: incomplete. 11 of 12 trials finished, 1 remaining: 1 no reply."
+    assert texts[-1] == "Session ended: incomplete. 11 of 12 trials finished, 1 remaining: 1 refused."
     holdfast("resume", "r", "--log-file", "log.txt", code=1)
     again = (tmp_path / "log.txt").read_text().splitlines()
     assert again[: len(lines)] == lines and "Resuming r (id " in again[len(lines)]

@@ -197,6 +197,7 @@ def test_json_of_status_has_its_contract(holdfast, tmp_path):
         "answered": 12,
         "unanswered": 0,
         "replayed": 0,
+        "given_up": 0,
         "in_flight_at_kill": 0,
         "repeated": {"retried": 0, "diverged": 0, "interrupted": 0, "takeover": 0},
         "refused_model": 0,

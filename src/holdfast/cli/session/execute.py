@@ -52,7 +52,8 @@ def run_in_foreground(
         with startup_signals:
             with silencing_messages(is_quiet=output.quiet):
                 print_start(started)
-            return asyncio.run(_execute_and_print(started, EndMessage(started, bounds, as_json=as_json), output))
+            message = EndMessage(started, bounds, as_json=as_json, is_quiet=output.quiet)
+            return asyncio.run(_execute_and_print(started, message, output))
     except SystemExit as error:
         raise _sys_exit_error(started, error) from None
     except KeyboardInterrupt:

@@ -202,8 +202,11 @@ def _kept_effect(item: Difference) -> str:
 class EndMessage:
     """Prints how a session ended, once: whether the session came to its end, or a stuck task is given up."""
 
-    def __init__(self, started: StartedSession, bounds: Sequence[ScoreBound], *, as_json: bool) -> None:
-        self._started, self._bounds, self._as_json = started, bounds, as_json
+    def __init__(
+        self, started: StartedSession, bounds: Sequence[ScoreBound], *, as_json: bool, is_quiet: bool = False
+    ) -> None:
+        """`is_quiet`: little was printed since the warnings before the start, which are then not counted again."""
+        self._started, self._bounds, self._as_json, self._is_quiet = started, bounds, as_json, is_quiet
         self._is_printed = False
 
     def print(self, ended: SessionOutcome, *, with_scores: bool = True) -> int:
@@ -230,7 +233,7 @@ class EndMessage:
             mute_if_broken(sys.stdout)
             say(f"holdfast: how the run ended could not be printed: {error.strerror}. It was: {ended.how}.")
         # Far above by now, and in a log that nobody reads from its beginning.
-        print_warnings_again(self._started.warnings)
+        print_warnings_again(() if self._is_quiet else self._started.warnings)
         print_bound_failures(below)
         return code
 
