@@ -46,7 +46,9 @@ class PanelReport(msgspec.Struct, frozen=True):
     alpha: float | None
     """Krippendorff's, of scores as numbers; None where it is not defined."""
     spread: float | None
-    """The mean difference between the highest and the lowest score of a trial."""
+    """The mean difference between the highest and the lowest score of a trial; None if no trial has two, or if it is
+    larger than any float.
+    """
     effective_judges: float | None
     """The number of independent judges whose mean would vary as much."""
     unscored: int
