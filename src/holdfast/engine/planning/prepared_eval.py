@@ -131,12 +131,12 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
     """
     made: dict[str, Task] = {}
     for name, entry in spec.tasks.items():
-        with _naming_task(name, entry):
+        with naming_task(name, entry):
             made[name] = task_of_entry(name, entry, spec, inputs, (given or {}).get(name))
     spec = with_models(spec, judges_in_code(made.values()))
     prepared = PreparedEval(spec, [], inputs)
     for name, entry in spec.tasks.items():
-        with _naming_task(name, entry):
+        with naming_task(name, entry):
             planned, watch = _plan_task(made[name], entry, spec, inputs)
         prepared.tasks.append(planned)
         prepared.warnings += _missing_answers(planned)
@@ -145,7 +145,7 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
     return prepared
 
 
-def _naming_task(name: str, entry: TaskSpec) -> AbstractContextManager[None]:
+def naming_task(name: str, entry: TaskSpec) -> AbstractContextManager[None]:
     """An entry that only uses a task in Python has nothing that could be wrong in the eval file."""
     return contextlib.nullcontext() if entry.use else naming_key(key_path("tasks", name))
 
@@ -219,12 +219,12 @@ def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, gi
     Raises:
         ConfigurationError: it cannot be built.
     """
-    task = _with_other_answers(unsampled_task(name, entry, spec, inputs, given), spec, inputs)
+    task = with_other_answers(unsampled_task(name, entry, spec, inputs, given), spec, inputs)
     code = code_files(name, spec, inputs)
     return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
 
 
-def _with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
+def with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
     """The task with the answers of other runs that its judges compare with."""
     if not any(isinstance(slot.of.pairwise, msgspec.Struct) for slot in judge_slots(task.scorers)):
         return task
@@ -232,7 +232,7 @@ def _with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
     from holdfast.tasks.judges.other_run import (  # noqa: PLC0415
         OtherRun,
         answers_input,
-        with_other_answers,
+        scorers_with_answers,
         write_answers,
     )
 
@@ -240,7 +240,7 @@ def _with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
         write = functools.partial(write_answers, Path(spec.locate(other.run)), other, task.name)
         return inputs.other_rows(answers_input(task.name, scorer, other), task.name, write)
 
-    return dataclasses.replace(task, scorers=with_other_answers(task.scorers, open_rows) or task.scorers)
+    return dataclasses.replace(task, scorers=scorers_with_answers(task.scorers, open_rows) or task.scorers)
 
 
 def _missing_answers(planned: PlannedTask) -> Iterator[str]:

@@ -83,7 +83,7 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
         asked = (Message("user", self._request(draft)),)
         reply = await checking.ask(self.model, asked, {})
         try:
-            return self._verdict(_read(reply))
+            return self._verdict(_verdict_in(reply))
         except NoVerdict as error:
             again = (*asked, *_said(reply), Message("user", f"That cannot be used: {error}. {FORMS[self.scored]}"))
         return self._last_verdict(await checking.ask(self.model, again, {}))
@@ -102,7 +102,7 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
 
     def _last_verdict(self, reply: Reply) -> Verdict:
         try:
-            return self._verdict(_read(reply))
+            return self._verdict(_verdict_in(reply))
         except NoVerdict as error:
             text = _text(reply)
             said = f'"{excerpt(text)}"' if text.strip() else "nothing"
@@ -145,7 +145,7 @@ def _check_fields(template: Template) -> None:
             raise ConfigurationError(f"The template of the judge does not name {{{name}}}.")
 
 
-def _read(reply: Reply) -> JudgeVerdict:
+def _verdict_in(reply: Reply) -> JudgeVerdict:
     if reply.is_refusal:
         # Whatever stands beside a refusal was not meant as a judgement.
         raise NoVerdict("the judge refuses")

@@ -69,7 +69,7 @@ def answers_input(task: str, scorer: str, other: OtherRun) -> str:
     return f"answers/{task}/{scorer}/{json_digest([other.run, other.model])[:_DIGITS]}"
 
 
-def with_other_answers(
+def scorers_with_answers(
     scorers: Sequence[Scorer], open_rows: Callable[[str, OtherRun], Rows]
 ) -> tuple[Scorer, ...] | None:
     """The scorers with the answers that their judges compare with; None if none of them needs any.
