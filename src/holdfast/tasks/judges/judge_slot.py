@@ -38,6 +38,7 @@ INVALID_VERDICT = "invalid verdict"
 """Why a slot has no score whose judge gave none, as its explanation begins."""
 
 
+OTHER_QUESTION = "another question: the other run has a sample of this id with another input"
 NO_OTHER_ANSWER = "no answer to compare with: the other run has none to this sample"
 
 
@@ -93,6 +94,8 @@ class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
             return await judged.graded()
         if self.other is None:
             return await judged.compared(judged.target or "", "the target")
+        if self.other.is_asked_otherwise(scope.sample_key):
+            return Score(None, explanation=OTHER_QUESTION)
         other = self.other.find(scope.sample_key, scope.epoch, scope.axes)
         return Score(None, explanation=NO_OTHER_ANSWER) if other is None else await judged.compared(other, "the other")
 
