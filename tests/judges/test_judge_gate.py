@@ -123,6 +123,13 @@ def test_resume_17_a_judge_does_not_change_places_with_a_model_under_test(holdfa
     assert "nothing was run" in holdfast("resume", "r", code=0).out
 
 
+def test_a_refused_rescore_says_that_it_is_one(holdfast, tmp_path):
+    holdfast("run", judged_eval(tmp_path, [panel("a")], a=A), "--run-dir", "r", code=0)
+    changed = judged_eval(tmp_path, [panel("a")], a=A, task={"prompt": "Now: {question}"})
+    ended = holdfast("rescore", "r", "--config", changed, code=3)
+    assert "Rescoring aborted: r cannot be scored again with these changes" in " ".join(ended.err.split())
+
+
 def test_resume_17_a_judge_is_not_under_test_where_the_model_under_test_is_left_out(holdfast, tmp_path):
     holdfast("run", judged_eval(tmp_path, [panel("a", "b")], a=A, b=B), "--run-dir", "r", code=0)
     was, path = asked(holdfast), judged_eval(tmp_path, [panel("a")], a=A, b=B)

@@ -81,6 +81,8 @@ def test_limits_26_samples_without_an_answer_there_are_unscored(holdfast, tmp_pa
     assert "has no answer to s3; these stay unscored" in " ".join(ended.err.split())
     (score,) = [score for score in holdfast.records("r", "score") if score.get("unscored")]
     assert score["explanation"].startswith("no answer to compare with")
+    panel = holdfast.json("report", "r")["tasks"]["t"]["m"]["panels"]["pair"]
+    assert panel["reasons"] == {"no answer to compare with": 1}
     eval_file = judged_eval(tmp_path, [PAIR], j=FIRST)
     (tmp_path / "rows.jsonl").write_text(json.dumps({"id": "x", "question": "q", "answer": "a"}) + "\n")
     assert "an answer to none of the samples, such as x" in holdfast("run", eval_file, "--run-dir", "n", code=2).err

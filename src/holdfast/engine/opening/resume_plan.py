@@ -124,7 +124,8 @@ class ResumeComparison:
             decision = self.compare()
             if decision.refused:
                 note = no_results_text(reader.place) if reader.may_be_deleted() else ""
-                raise resume_refused(decision, reader.place, self._ways_out(decision), note)
+                ways_out = self._ways_out(decision)
+                raise resume_refused(decision, reader.place, ways_out, note, rescoring=self._rescoring)
             undo.pop_all()
         offered = None if self._offer is None else self._offered
         return ResumePlan(decision, self._tasks, self._inputs, note, self._weights, self._unsteady, offered)
