@@ -226,3 +226,14 @@ def test_spread_is_the_mean_of_the_ranges():
     units = [{"a": 0, "b": 1, "c": 0.5}, {"a": 0.25, "b": 0.25}, {"a": 1}]
     assert mean_spread(units) == 0.5
     assert mean_spread([{"a": 1}]) is None
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e155, 1e300, 1e308])
+def test_figures_of_scores_of_any_size_are_those_of_small_ones(size):
+    """Recorded scores may be as large as a float can be; a figure that is larger than any float is None."""
+    small = [{"a": 1, "b": 1}, {"a": 0, "b": 0}, {"a": 1, "b": 0}]
+    units = [{name: value * size for name, value in unit.items()} for unit in small]
+    assert effective_judges(units) == effective_judges(small)
+    assert krippendorff_alpha(units, "interval") == krippendorff_alpha(small, "interval")
+    assert mean_spread(units) == pytest.approx(size / 3)
+    assert mean_spread([{"a": 1.7e308, "b": -1.7e308}]) is None

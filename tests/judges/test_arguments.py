@@ -31,6 +31,12 @@ from holdfast.tasks.scorers.registry import as_scorers, build_scorer, scorer_eff
         ({"model": "a", "choices": {"C": 1, "I": 0}, "scale": [1, 5]}, "choices and also scale"),
         ({"model": "a", "choices": {"C": 1, "I": 0}, "partial": True}, "partial"),
         ({"model": "a", "scale": [5, 1]}, "scale of the scorer model_graded is [5, 1]"),
+        (
+            {"model": "a", "scale": [0, 1e308]},
+            "scale of the scorer model_graded is [0, 1e+308]. Give bounds from -1e+100",
+        ),
+        ({"model": "a", "choices": {"C": 1e155, "I": 0}}, "the value 1e+155"),
+        ({"model": "a", "rubric": {"x": {"text": "T", "weight": 1e300}}}, "the weight 1e+300"),
         ({"model": "a", "scale": [1]}, "scale of the scorer model_graded has 1 in its list; it needs 2"),
         ({"model": "a", "rubric": {}}, "no criterion"),
         ({"model": "a", "rubric": {"x": {"text": "T", "weight": 0}}}, "the weight 0"),

@@ -111,6 +111,60 @@ def test_resume_17_judges_of_a_scorer_that_is_left_out_stay_judges(holdfast, tmp
     assert holdfast("diff", "r", fewer, code=0).out.count("tasks.t") == 1
 
 
+@pytest.mark.parametrize("verb", ["resume", "rescore"])
+def test_resume_17_a_judge_does_not_change_places_with_a_model_under_test(holdfast, tmp_path, verb):
+    """Without `models:`, the task keeps the models that it has; only the slots of the added judge run."""
+    sut = scripted(graded("C"), "under-test")
+    holdfast("run", judged_eval(tmp_path, [panel("a", "b")], a=A, b=B, m=sut), "--run-dir", "r", code=0)
+    swapped = judged_eval(tmp_path, [panel("a", "m")], a=A, b=B, m=sut)
+    holdfast(verb, "r", "--config", swapped, code=0)
+    assert asked(holdfast) == {"m": 4, "a": 2, "b": 2}
+    assert models_asked(holdfast) == {"t": ["m"]}
+    assert "nothing was run" in holdfast("resume", "r", code=0).out
+
+
+def test_a_refused_rescore_says_that_it_is_one(holdfast, tmp_path):
+    holdfast("run", judged_eval(tmp_path, [panel("a")], a=A), "--run-dir", "r", code=0)
+    changed = judged_eval(tmp_path, [panel("a")], a=A, task={"prompt": "Now: {question}"})
+    ended = holdfast("rescore", "r", "--config", changed, code=3)
+    assert "Rescoring aborted: r cannot be scored again with these changes" in " ".join(ended.err.split())
+
+
+def test_resume_17_a_judge_is_not_under_test_where_the_model_under_test_is_left_out(holdfast, tmp_path):
+    holdfast("run", judged_eval(tmp_path, [panel("a", "b")], a=A, b=B), "--run-dir", "r", code=0)
+    was, path = asked(holdfast), judged_eval(tmp_path, [panel("a")], a=A, b=B)
+    data = json.loads(path.read_text())
+    del data["models"]["m"]
+    holdfast("resume", "r", "--config", write_eval(tmp_path, data), code=0)
+    assert asked(holdfast) == was and models_asked(holdfast) == {"t": ["m"]}
+    # A task that is new has no models to keep.
+    data["tasks"]["u"] = {**data["tasks"]["t"], "scorers": [panel("b")]}
+    ended = holdfast("resume", "r", "--config", write_eval(tmp_path, data), code=2)
+    assert "tasks.u.models is missing" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "task"),
+    [
+        ({"scale": [5, 1]}, {}),
+        ({"partial": True, "choices": {"C": 1, "I": 0}}, {}),
+        ({"template": "Judge it."}, {}),
+        ({"pairwise": {"run": "nowhere"}}, {}),
+        ({"name": "x/y"}, {}),
+        ({}, {"prompt": "{question"}),
+    ],
+)
+def test_resume_18_what_run_refuses_is_refused_in_the_same_words(holdfast, tmp_path, arguments, task):
+    """No comparison is printed before, and no way out that would be refused."""
+    holdfast("run", judged_eval(tmp_path, [panel("a")], a=A), "--run-dir", "r", code=0)
+    wrong = judged_eval(tmp_path, [panel("a", **arguments)], a=A, task=task)
+    said = holdfast("run", wrong, "--run-dir", "new", code=2).err
+    calls = [("resume", "r", "--config", wrong), ("diff", "r", wrong), ("rescore", "r", "--config", wrong)]
+    for words in [*calls, ("fork", "r", "--config", wrong, "--run-dir", "fork")]:
+        ended = holdfast(*words, code=2)
+        assert (ended.err, ended.out) == (said, "")
+
+
 def test_an_unknown_judge_is_refused_with_the_nearest_name(holdfast, tmp_path):
     ended = holdfast("run", judged_eval(tmp_path, [panel("a", "bb")], a=A, b=B), code=2)
     assert "tasks.t.scorers[0].model_graded.models[1]" in ended.err

@@ -143,8 +143,21 @@ def test_limits_24_experiments_13_one_repair_request_with_what_was_wrong(tmp_pat
         (Reply("x" * 50_000_000, "stop", Usage(1, 1)), "more than 100,000 characters", "x" * 10_000),
         (Reply("No.", "stop", Usage(1, 1), refusal="I will not."), "the judge refuses: I will not.", "No."),
         (Reply(verdict(), "stop", Usage(1, 1), refusal="I will not."), "the judge refuses", verdict()),
+        (Reply(verdict(), "refusal", Usage(1, 1)), "the judge refuses: the reply ends with", verdict()),
     ],
-    ids=["prose", "grade", "empty", "cut", "half", "tools", "null bytes", "huge", "refusal", "refusal with a verdict"],
+    ids=[
+        "prose",
+        "grade",
+        "empty",
+        "cut",
+        "half",
+        "tools",
+        "null bytes",
+        "huge",
+        "refusal",
+        "refusal with a verdict",
+        "refusal without words",
+    ],
 )
 def test_limits_24_experiments_13_what_stays_invalid_is_unscored_with_its_text(tmp_path, reply, why, kept):
     """Two calls, a valid trial, no score, and the reason; nothing is guessed, and it is not asked again."""

@@ -81,9 +81,57 @@ def test_limits_26_samples_without_an_answer_there_are_unscored(holdfast, tmp_pa
     assert "has no answer to s3; these stay unscored" in " ".join(ended.err.split())
     (score,) = [score for score in holdfast.records("r", "score") if score.get("unscored")]
     assert score["explanation"].startswith("no answer to compare with")
+    panel = holdfast.json("report", "r")["tasks"]["t"]["m"]["panels"]["pair"]
+    assert panel["reasons"] == {"no answer to compare with": 1}
     eval_file = judged_eval(tmp_path, [PAIR], j=FIRST)
     (tmp_path / "rows.jsonl").write_text(json.dumps({"id": "x", "question": "q", "answer": "a"}) + "\n")
     assert "an answer to none of the samples, such as x" in holdfast("run", eval_file, "--run-dir", "n", code=2).err
+
+
+def rewrite_rows(tmp_path, change):
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(change(row)) + "\n" for row in rows))
+
+
+def test_limits_26_samples_that_share_only_an_id_are_unscored(holdfast, tmp_path, base):
+    """With one warning that counts them; if all are others, the eval is refused, and no judge is asked."""
+    eval_file = judged_eval(tmp_path, [PAIR], j=FIRST)
+    rewrite_rows(tmp_path, lambda row: {**row, "question": "another"} if row["id"] == "s2" else row)
+    ended = holdfast("run", eval_file, "--run-dir", "r", code=0)
+    assert "was asked something else about s2 (1 of 2); these stay unscored" in " ".join(ended.err.split())
+    (score,) = [score for score in holdfast.records("r", "score") if score.get("unscored")]
+    assert score["explanation"].startswith("another question")
+    assert len(requests(holdfast)) == 2
+    rewrite_rows(tmp_path, lambda row: {**row, "question": f"other {row['id']}"})
+    ended = holdfast("run", eval_file, "--run-dir", "n", code=2)
+    assert "asked something else about every sample, such as s1" in " ".join(ended.err.split())
+
+
+def test_limits_26_another_prompt_or_another_column_is_no_other_question(holdfast, tmp_path, base):
+    """Prompts may be what is compared, and a file may have more columns than the other one."""
+    holdfast(
+        "run", judged_eval(tmp_path, [PAIR], j=FIRST, task={"prompt": "Say: {question}"}), "--run-dir", "r", code=0
+    )
+    eval_file = judged_eval(tmp_path, [PAIR], j=FIRST)
+    rewrite_rows(tmp_path, lambda row: {**row, "more": 1})
+    holdfast("run", eval_file, "--run-dir", "s", code=0)
+    assert len(requests(holdfast)) == len(requests(holdfast, "s")) == 4
+
+
+def test_limits_26_damage_of_the_other_run_is_named(holdfast, tmp_path, base):
+    """What is left of it can be compared with."""
+    eval_file = judged_eval(tmp_path, [PAIR], j=FIRST)
+    segments = sorted((base / "journal").iterdir())
+    segments[-1].write_bytes(bytes(40) + segments[-1].read_bytes()[40:])
+    ended = holdfast("run", eval_file, "--run-dir", "r")
+    assert "base lists what is lost" in " ".join(ended.err.split())
+    assert "not all of that can be read" in " ".join(ended.err.split())
+    # Zeros in place of all but the first bytes: the session is known, and no answer is left.
+    for segment in segments:
+        content = segment.read_bytes()
+        segment.write_bytes(content[: len(content) // 2] + bytes(len(content) - len(content) // 2))
+    ended = holdfast("run", eval_file, "--run-dir", "n", code=2)
+    assert "base lists what is lost" in " ".join(ended.err.split())
 
 
 def test_limits_26_epochs_prompts_and_models_of_the_other_run(holdfast, tmp_path):
@@ -112,7 +160,7 @@ from holdfast import Sample, Task, generate, model_graded, task
 @task
 def t():
     judged = model_graded(model="j", name="pair", pairwise={"run": "base"})
-    return Task(samples=[Sample("Q1", id="s1"), Sample("Q2", id="s2")], solver=generate(), scorers=judged)
+    return Task(samples=[Sample("q1", id="s1"), Sample("q2", id="s2")], solver=generate(), scorers=judged)
 """
 
 

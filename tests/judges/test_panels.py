@@ -21,6 +21,7 @@ def result(combine, *values, slots=SLOTS, pass_at=0.5):
         ("mean", (1.0, 0.0, 0.5), (0.5, "")),
         ("mean", (1.0, None, 0.5), (0.75, "")),
         ("mean", (None, None, None), (None, "no valid verdict")),
+        ("mean", (1e308, 1e308, 1e308), (1e308, "")),
         ("majority", (1.0, 1.0, 0.0), (1.0, "")),
         ("majority", (0.0, 0.4, 1.0), (0.0, "")),
         ("majority", (0.5, 1.0, None), (1.0, "")),

@@ -133,6 +133,11 @@ class Reply(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         )
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether the model or its service refused, whatever text stands beside it; some give no words for it."""
+        return bool(self.refusal) or self.finish == "refusal"
+
+    @property
     def text(self) -> str:
         """What the model said: its text, or else its refusal.
 

@@ -84,6 +84,14 @@ def test_a_reply_without_text_is_no_verdict():
     assert [message.role for message in checking.asked[1][1]] == ["user", "user"]
 
 
+@pytest.mark.parametrize("refusal", [{"finish": "stop", "refusal": "I will not."}, {"finish": "refusal"}])
+def test_a_refusal_is_no_verdict_whatever_stands_beside_it(refusal):
+    refusing = Reply('{"met": true}', **refusal)
+    verdict = verdict_of(POLITE, "Please.", ThreadedChecking(refusing, refusing))
+    assert verdict.kind is VerdictKind.ERROR and "the judge refuses" in verdict.reason
+    assert verdict_of(POLITE, "Please.", ThreadedChecking(refusing, '{"met": true}')).is_passed
+
+
 def test_the_error_of_the_second_call_comes_through_as_well():
     with pytest.raises(Blocked):
         verdict_of(POLITE, "Please.", ThreadedChecking("?", Blocked("policy")))

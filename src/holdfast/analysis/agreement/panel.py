@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import combinations
@@ -11,10 +12,14 @@ from holdfast.analysis.agreement.ratings import Ratings, Unit, as_ratings
 
 
 def mean_spread(units: Ratings | Iterable[Unit]) -> float | None:
-    """The mean difference between the highest and the lowest rating of a unit; None if no unit has two ratings."""
+    """The mean difference between the highest and the lowest rating of a unit.
+
+    None if no unit has two ratings, or if it is larger than any float.
+    """
     found = [(Fraction(max(values)) - Fraction(min(values)), count) for values, count in as_ratings(units).compared()]
     n = sum(count for _, count in found)
-    return float(sum((spread * count for spread, count in found), Fraction()) / n) if n else None
+    mean = sum((spread * count for spread, count in found), Fraction()) / n if n else None
+    return None if mean is None or mean > sys.float_info.max else float(mean)
 
 
 def effective_judges(units: Ratings | Iterable[Unit]) -> float | None:
@@ -56,4 +61,5 @@ def _correlation(pairs: list[tuple[Fraction, Fraction, int]]) -> float | None:
     xy = n * sum(x * y * count for x, y, count in pairs) - x * y
     if not xx or not yy:
         return None
-    return math.copysign(math.sqrt(Fraction(xy * xy) / (xx * yy)), xy)
+    # The exact sum itself may be larger than any float, its sign is not.
+    return math.copysign(math.sqrt(Fraction(xy * xy) / (xx * yy)), 1 if xy >= 0 else -1)

@@ -6,7 +6,7 @@ Trials are read one by one; what is kept of them are counts.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import msgspec
@@ -15,7 +15,7 @@ from holdfast.analysis.agreement.alpha import krippendorff_alpha
 from holdfast.analysis.agreement.panel import effective_judges, mean_spread
 from holdfast.analysis.agreement.ratings import Ratings
 from holdfast.run.core.records import PanelEntry, ScoreRecord
-from holdfast.run.core.slots.slot_names import WINNERS, judge_of
+from holdfast.run.core.slots.slot_names import NO_OTHER_ANSWER, OTHER_QUESTION, WINNERS, judge_of
 from holdfast.run.fold.panels import panel_result
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import RunFold, SlotValue
@@ -46,7 +46,9 @@ class PanelReport(msgspec.Struct, frozen=True):
     alpha: float | None
     """Krippendorff's, of scores as numbers; None where it is not defined."""
     spread: float | None
-    """The mean difference between the highest and the lowest score of a trial."""
+    """The mean difference between the highest and the lowest score of a trial; None if no trial has two, or if it is
+    larger than any float.
+    """
     effective_judges: float | None
     """The number of independent judges whose mean would vary as much."""
     unscored: int
@@ -68,16 +70,20 @@ class _PanelCounts:
         self.judges: dict[str, Counter[str]] = {}
         self.winners: Counter[tuple[str, str]] = Counter()
 
-    def add(self, scores: dict[str, float | None]) -> None:
+    def add(self, scores: dict[str, float | None], records: Sequence[ScoreRecord]) -> None:
+        """One trial; `records` are those of its judges, where their reasons or winners count."""
+        for record in records:
+            self._add_record(record)
         self.ratings.add({slot: scores.get(slot) for slot in self.panel.slots})
         result = panel_result(self.panel, scores)
         if result is not None and result.value is None:
-            self.reasons[result.reason] += 1
+            # Nobody was asked for a verdict that could have been valid.
+            not_asked = {_unscored_reason(record) for record in records} & {NO_OTHER_ANSWER, OTHER_QUESTION}
+            self.reasons[next(iter(not_asked), result.reason)] += 1
 
-    def add_record(self, record: ScoreRecord) -> None:
+    def _add_record(self, record: ScoreRecord) -> None:
         if record.unscored:
-            reason = record.explanation.partition(":")[0][:_REASON_CHARACTERS]
-            self.judges.setdefault(judge_of(record.scorer), Counter())[reason] += 1
+            self.judges.setdefault(judge_of(record.scorer), Counter())[_unscored_reason(record)] += 1
         winners = record.metadata.get(WINNERS)
         if isinstance(winners, list) and len(winners) == 2:
             self.winners[str(winners[0]), str(winners[1])] += 1
@@ -111,9 +117,8 @@ def panel_reports(reader: RunReader) -> dict[tuple[str, str], dict[str, PanelRep
         counts = found.get(slots[0].standing.group[:2], {})
         scores = {slot.scorer: slot.value for slot in slots}
         for panel in counts.values():
-            panel.add(scores)
-            if panel.panel.pairwise or any(scores.get(slot, 0.0) is None for slot in panel.panel.slots):
-                _add_records(reader, slots[0], panel)
+            needs_records = panel.panel.pairwise or any(scores.get(slot, 0.0) is None for slot in panel.panel.slots)
+            panel.add(scores, _judge_records(reader, slots[0], panel.panel) if needs_records else [])
     return {pair: {name: counts.report() for name, counts in panels.items()} for pair, panels in found.items()}
 
 
@@ -123,11 +128,13 @@ def _trials(fold: RunFold) -> Iterator[list[SlotValue]]:
         yield list(slots)
 
 
-def _add_records(reader: RunReader, slot: SlotValue, panel: _PanelCounts) -> None:
-    """The reasons and winners, which only the records themselves have."""
-    for record in reader.scores_that_count(slot.trial):
-        if record.scorer in panel.panel.slots:
-            panel.add_record(record)
+def _judge_records(reader: RunReader, slot: SlotValue, panel: PanelEntry) -> list[ScoreRecord]:
+    """The scores of judges with reasons and winners, which only the records themselves have."""
+    return [record for record in reader.scores_that_count(slot.trial) if record.scorer in panel.slots]
+
+
+def _unscored_reason(record: ScoreRecord) -> str:
+    return record.explanation.partition(":")[0][:_REASON_CHARACTERS]
 
 
 def _position_bias(winners: Counter[tuple[str, str]]) -> PositionBias:

@@ -24,6 +24,8 @@ def message_text(speaker: str, message: Any) -> str:
         lines += [_part_line(part) for part in content]
     if refusal := message.get("refusal"):
         lines.append(f"  refusal: {first_characters(refusal)}")
+    elif message.get("finish") == "refusal":
+        lines.append("  refusal, without a reason")
     if calls := message.get("tool_calls"):
         lines += [_call_line(call) for call in (calls if isinstance(calls, list) else [calls])]
     if others := message.get("other"):

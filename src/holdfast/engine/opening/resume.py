@@ -118,7 +118,7 @@ class _Resumption:
         whole = with_trees(code, reader.sessions)
         name_slots(prepared, reader.sessions, whole, plan.weights, plan.decision)
         find_scores_that_hold(prepared, reader, whole, plan.weights)
-        request = replace(self._request, offered=self._offer.spec if self._offer is not None else None)
+        request = replace(self._request, offered=plan.offered)
         self._selection = select_trials(request, reader, prepared, plan_entries(prepared))
         if self._selection.is_finished and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)

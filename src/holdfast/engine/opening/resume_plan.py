@@ -28,8 +28,10 @@ from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name
 from holdfast.engine.planning.prepared_eval import (
     code_files,
     digests_of_weights,
+    naming_task,
     other_models,
     task_of_entry,
+    with_other_answers,
 )
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, ResumeAborted, UsageError
@@ -52,7 +54,8 @@ from holdfast.run.drift.gate import (
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Drift, EvalSpec
-from holdfast.spec.compare import GONE, Difference, DriftVerdict, merge_evals
+from holdfast.spec.code_reference import is_code_reference
+from holdfast.spec.compare import GONE, Difference, DriftVerdict, merge_evals, scorer_parts
 from holdfast.spec.edited_values import edited_values
 from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import key_path
@@ -82,10 +85,11 @@ class ResumePlan:
         note: str,
         weights: Mapping[str, str],
         unsteady: UnsteadyNames | None = None,
+        offered: EvalSpec | None = None,
     ) -> None:
-        """`weights` are the digests of the models that are files and were compared."""
+        """`weights` are the digests of the models that are files and were compared; `offered` is what was given."""
         self.decision, self.tasks, self.inputs, self.note = decision, tasks, inputs, note
-        self.weights, self.unsteady = weights, unsteady or {}
+        self.weights, self.unsteady, self.offered = weights, unsteady or {}, offered
 
 
 class ResumeComparison:
@@ -120,9 +124,11 @@ class ResumeComparison:
             decision = self.compare()
             if decision.refused:
                 note = no_results_text(reader.place) if reader.may_be_deleted() else ""
-                raise resume_refused(decision, reader.place, self._ways_out(decision), note)
+                ways_out = self._ways_out(decision)
+                raise resume_refused(decision, reader.place, ways_out, note, rescoring=self._rescoring)
             undo.pop_all()
-        return ResumePlan(decision, self._tasks, self._inputs, note, self._weights, self._unsteady)
+        offered = None if self._offer is None else self._offered
+        return ResumePlan(decision, self._tasks, self._inputs, note, self._weights, self._unsteady, offered)
 
     def close(self) -> None:
         """Frees what was read for the comparison."""
@@ -132,8 +138,9 @@ class ResumeComparison:
         """Every difference, with its verdict.
 
         Raises:
-            ConfigurationError: a task or a dataset of the eval cannot be loaded here.
+            ConfigurationError: a task or a dataset of the eval cannot be loaded here, or a new run would refuse it.
         """
+        self._check_tasks()
         joined = merge_evals(self._saved, self._offered, self._freely(), rescoring=self._rescoring)
         try:
             return self._decide(joined.spec)
@@ -269,6 +276,22 @@ class ResumeComparison:
         if entry.use is None:
             return declared_samples(name, entry, self._saved.datasets[entry.dataset or ""])
         return self._tasks[name] if rows is None else recorded_samples(name, rows)
+
+    def _check_tasks(self) -> None:
+        """Checks what tasks declare as a new run would: no way out of a refusal leads past that. Code is not loaded.
+
+        Raises:
+            ConfigurationError: a prompt, a scorer or a run to compare with is wrong.
+        """
+        for name, entry in self._offered.tasks.items():
+            if entry.use or entry == self._saved.tasks.get(name):
+                continue
+            built_in = [scorer for scorer in entry.scorers if not is_code_reference(scorer_parts(scorer)[0])]
+            declared = msgspec.structs.replace(entry, scorers=built_in)
+            with naming_task(name, entry):
+                task = declared_samples(name, entry, self._offered.datasets[entry.dataset or ""])
+                scorers = declared_scorers(name, declared, code_files(name, self._offered, self._inputs))
+                with_other_answers(dataclasses.replace(task, scorers=scorers), self._offered, self._inputs)
 
     def _check_offered(self) -> None:
         """Checks what the offered eval says of the run's own tasks as a new run would: what is kept may hide it.

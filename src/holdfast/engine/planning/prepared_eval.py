@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import msgspec
 
@@ -34,6 +34,7 @@ from holdfast.tasks.task import Task
 
 if TYPE_CHECKING:
     from holdfast.engine.planning.early_warnings import SampleWatch
+    from holdfast.run.fold.reader import RunReader
 
 T = TypeVar("T")
 
@@ -131,12 +132,12 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
     """
     made: dict[str, Task] = {}
     for name, entry in spec.tasks.items():
-        with _naming_task(name, entry):
+        with naming_task(name, entry):
             made[name] = task_of_entry(name, entry, spec, inputs, (given or {}).get(name))
     spec = with_models(spec, judges_in_code(made.values()))
     prepared = PreparedEval(spec, [], inputs)
     for name, entry in spec.tasks.items():
-        with _naming_task(name, entry):
+        with naming_task(name, entry):
             planned, watch = _plan_task(made[name], entry, spec, inputs)
         prepared.tasks.append(planned)
         prepared.warnings += _missing_answers(planned)
@@ -145,7 +146,7 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
     return prepared
 
 
-def _naming_task(name: str, entry: TaskSpec) -> AbstractContextManager[None]:
+def naming_task(name: str, entry: TaskSpec) -> AbstractContextManager[None]:
     """An entry that only uses a task in Python has nothing that could be wrong in the eval file."""
     return contextlib.nullcontext() if entry.use else naming_key(key_path("tasks", name))
 
@@ -219,28 +220,41 @@ def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, gi
     Raises:
         ConfigurationError: it cannot be built.
     """
-    task = _with_other_answers(unsampled_task(name, entry, spec, inputs, given), spec, inputs)
+    task = with_other_answers(unsampled_task(name, entry, spec, inputs, given), spec, inputs)
     code = code_files(name, spec, inputs)
     return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
 
 
-def _with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
+def with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
     """The task with the answers of other runs that its judges compare with."""
     if not any(isinstance(slot.of.pairwise, msgspec.Struct) for slot in judge_slots(task.scorers)):
         return task
     # Few tasks have such a judge.
+    from holdfast.engine.planning.saved_samples import SavedSamples  # noqa: PLC0415
     from holdfast.tasks.judges.other_run import (  # noqa: PLC0415
+        InputDigests,
         OtherRun,
         answers_input,
-        with_other_answers,
+        scorers_with_answers,
         write_answers,
     )
 
+    def read_inputs(reader: RunReader) -> InputDigests:
+        return SavedSamples(reader).input_digests
+
     def open_rows(scorer: str, other: OtherRun) -> Rows:
-        write = functools.partial(write_answers, Path(spec.locate(other.run)), other, task.name)
+        def write(stream: BinaryIO) -> None:
+            place = Path(spec.locate(other.run))
+            damage[scorer] = write_answers(place, other, task.name, read_inputs, stream)
+
         return inputs.other_rows(answers_input(task.name, scorer, other), task.name, write)
 
-    return dataclasses.replace(task, scorers=with_other_answers(task.scorers, open_rows) or task.scorers)
+    damage: dict[str, str] = {}
+    scorers = scorers_with_answers(task.scorers, open_rows) or task.scorers
+    for slot in judge_slots(scorers):
+        if slot.other is not None and slot.of.name in damage:
+            slot.other.damage = damage[slot.of.name]
+    return dataclasses.replace(task, scorers=scorers)
 
 
 def _missing_answers(planned: PlannedTask) -> Iterator[str]:
@@ -253,6 +267,12 @@ def _missing_answers(planned: PlannedTask) -> Iterator[str]:
         return
     from holdfast.tasks.judges.other_run import missing_answers  # noqa: PLC0415 - as above
 
+    slots = judge_slots(planned.task.scorers)
+    for scorer, damage in {slot.of.name: slot.other.damage for slot in slots if slot.other is not None}.items():
+        if damage:
+            which = f"The scorer {scorer!r} of the task {planned.name!r} compares with another run"
+            yield f"{which}, and not all of that can be read. {damage}"
+    yield from _other_questions(planned)
     samples = planned.dataset.keys()
     for scorer, missing in missing_answers(planned.task.scorers, list(samples)).items():
         if len(missing) == len(planned.dataset):
@@ -265,6 +285,27 @@ def _missing_answers(planned: PlannedTask) -> Iterator[str]:
             f"The scorer {scorer!r} of the task {planned.name!r} compares with a run that has no answer to"
             f" {list_text(missing)}; these stay unscored."
         )
+
+
+def _other_questions(planned: PlannedTask) -> Iterator[str]:
+    """A warning for every scorer that compares with a run whose samples of the same ids are others.
+
+    Raises:
+        ConfigurationError: all of them are.
+    """
+    from holdfast.engine.planning.saved_samples import input_digests  # noqa: PLC0415 - as above
+    from holdfast.tasks.judges.other_run import compare_inputs  # noqa: PLC0415
+
+    dataset = planned.dataset
+    samples = ((dataset.key(position), input_digests(dataset, position)) for position in range(len(dataset)))
+    for scorer, different in compare_inputs(planned.task.scorers, samples).items():
+        which = f"The scorer {scorer!r} of the task {planned.name!r} compares with a run that was asked something else"
+        if len(different) == len(dataset):
+            raise ConfigurationError(
+                f"{which} about every sample, such as {short_sample(different[0])}.",
+                hint="Samples of the same ids have other inputs there. Give the run of the same dataset.",
+            )
+        yield f"{which} about {list_text(different)} ({len(different)} of {len(dataset)}); these stay unscored."
 
 
 def code_files(task: str, spec: EvalSpec, inputs: Inputs) -> CodeFiles:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.digests import json_digest
 from holdfast.engine.planning.inputs import SavedInputs, input_name
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, HoldfastError, ResumeAborted, UsageError
@@ -54,6 +55,12 @@ def saved_sample(sample: Sample, axes: Mapping[str, str], solver: Generate | Non
     return SavedSample(msgspec.to_builtins(asked), sample.target, sample.metadata or {}, sample.id or "")
 
 
+def input_digests(dataset: Dataset, position: int) -> list[str]:
+    """Digests of what is asked about a sample: of the input in its row, and of the text that is made of it."""
+    asked = msgspec.to_builtins(dataset[position].input)
+    return [dataset.input_digest(position).hex(), json_digest(asked)]
+
+
 class SavedSamples:
     """The samples of a run, looked up by task and sample key.
 
@@ -83,6 +90,15 @@ class SavedSamples:
         if found is None:
             self._note(task, f"The run's copy of the samples of the task {task!r} does not have the sample {key!r}.")
         return found
+
+    def input_digests(self, task: str, key: str) -> list[str]:
+        """Digests of what is asked about a sample, as its row and as its text; none if it cannot be read."""
+        try:
+            samples = self._samples_of(task)
+            position = samples.dataset.position(key) if samples is not None and samples.is_certain else None
+            return [] if samples is None or position is None else input_digests(samples.dataset, position)
+        except (HoldfastError, OSError):
+            return []
 
     def _samples_of(self, task: str) -> "_TaskSamples | None":
         if task not in self._tasks:

@@ -20,7 +20,6 @@ from holdfast.run.fold.candidate import TrialCandidate
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.where.expression import Where, parse_where
 from holdfast.spec import EvalSpec
-from holdfast.spec.models_under_test import declared_judges, models_under_test
 from holdfast.tasks.scorers.recorded import can_score
 
 
@@ -82,7 +81,7 @@ def _is_offered(planned: PlannedTrial, offered: EvalSpec | None) -> bool:
     if offered is None:
         return True
     task = offered.tasks.get(planned.task.name)
-    return task is not None and planned.model in (task.models or models_under_test(offered, declared_judges(offered)))
+    return task is not None and planned.model in offered.models and planned.model in (task.models or offered.models)
 
 
 def _matching(where: Where | None, candidate: TrialCandidate, planned: PlannedTrial) -> Iterator[str]:

@@ -269,12 +269,16 @@ def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Differenc
     return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift))
 
 
-def resume_refused(decision: Decision, run: str, ways_out: Sequence[str], note: str = "") -> ResumeAborted:
+def resume_refused(
+    decision: Decision, run: str, ways_out: Sequence[str], note: str = "", *, rescoring: bool = False
+) -> ResumeAborted:
     """The error that names every refused field with its class and both values, and the ways out, cheapest first.
 
     `note` is what should be known of the run before choosing one.
     """
-    lines = [f"Resume aborted: {run} cannot resume with these changes; nothing was written."]
+    aborted = "Rescoring aborted" if rescoring else "Resume aborted"
+    cannot = "cannot be scored again" if rescoring else "cannot resume"
+    lines = [f"{aborted}: {run} {cannot} with these changes; nothing was written."]
     for item in decision.refused:
         lines.append(f"  {item.path} ({item.drift.value}): {change_text(item.old, item.new)}")
         if item.way_out:

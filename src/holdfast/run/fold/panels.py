@@ -35,8 +35,18 @@ def panel_result(panel: PanelEntry, scores: Scores) -> PanelResult | None:
     if not valid:
         return PanelResult(None, NO_VALID_VERDICT)
     if panel.combine != MAJORITY_OF_JUDGES:
-        return PanelResult(math.fsum(valid) / len(valid))
+        return PanelResult(_mean(valid))
     return _majority(valid, panel)
+
+
+def _mean(valid: list[float]) -> float:
+    try:
+        return math.fsum(valid) / len(valid)
+    except OverflowError:
+        # Near the largest float: the sum is larger than any, the mean is not.
+        from fractions import Fraction  # noqa: PLC0415 - for very few runs
+
+        return float(sum(map(Fraction, valid), Fraction()) / len(valid))
 
 
 def _majority(valid: list[float], panel: PanelEntry) -> PanelResult:

@@ -83,10 +83,10 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
         asked = (Message("user", self._request(draft)),)
         reply = await checking.ask(self.model, asked, {})
         try:
-            return self._verdict(read_verdict(_text(reply)))
+            return self._verdict(_verdict_in(reply))
         except NoVerdict as error:
             again = (*asked, *_said(reply), Message("user", f"That cannot be used: {error}. {FORMS[self.scored]}"))
-        return self._last_verdict(_text(await checking.ask(self.model, again, {})))
+        return self._last_verdict(await checking.ask(self.model, again, {}))
 
     def derived_description(self) -> str:
         return f"The answer must meet this criterion: {self.criterion.strip()}"
@@ -100,10 +100,11 @@ class JudgeRequirement(BuiltInRequirement, frozen=True, kw_only=True):
         rendered = self.__dict__["parsed_template"].render(fields, "the judge's question")
         return f"{rendered}\n\n{FORMS[self.scored]}"
 
-    def _last_verdict(self, text: str) -> Verdict:
+    def _last_verdict(self, reply: Reply) -> Verdict:
         try:
-            return self._verdict(read_verdict(text))
+            return self._verdict(_verdict_in(reply))
         except NoVerdict as error:
+            text = _text(reply)
             said = f'"{excerpt(text)}"' if text.strip() else "nothing"
             return self.undecided(f"The judge {self.model} gave no verdict: {error}. It said: {said}.", "verdict")
 
@@ -142,6 +143,13 @@ def _check_fields(template: Template) -> None:
     for name in ("answer", "criterion"):
         if name not in template.paths:
             raise ConfigurationError(f"The template of the judge does not name {{{name}}}.")
+
+
+def _verdict_in(reply: Reply) -> JudgeVerdict:
+    if reply.is_refusal:
+        # Whatever stands beside a refusal was not meant as a judgement.
+        raise NoVerdict("the judge refuses")
+    return read_verdict(_text(reply))
 
 
 def _text(reply: Reply) -> str:

@@ -19,6 +19,8 @@ _MEANINGS = {CORRECT: "meets the criterion", PARTIAL: "meets it in part", INCORR
 FIRST, SECOND, TIE = "A", "B", "tie"
 _TEXT = {"type": "string"}
 _SHOWN = 60
+LARGEST_SCORE = 1e100
+_BOUNDS_IN_WORDS = f"from {-LARGEST_SCORE:g} to {LARGEST_SCORE:g}"
 
 
 class ChoiceGrades(msgspec.Struct, frozen=True):
@@ -145,15 +147,15 @@ def checked_grades(given: Mapping[str, Any]) -> dict[str, float]:
     """The choices of an eval file.
 
     Raises:
-        ConfigurationError: there are fewer than two, or one has no name or no finite value.
+        ConfigurationError: there are fewer than two, or one has no name or a value out of bounds.
     """
     if len(given) < 2:
         raise ConfigurationError("choices of the scorer model_graded needs two or more grades.")
     for name, value in given.items():
-        if not name.strip() or not math.isfinite(value):
+        if not name.strip() or not is_in_bounds(value):
             raise ConfigurationError(
                 f"choices of the scorer model_graded has {name!r} with the value {value!r}.",
-                hint="A grade has a name and a finite value: {C: 1, P: 0.5, I: 0}.",
+                hint=f"A grade has a name and a value, {_BOUNDS_IN_WORDS}: {{C: 1, P: 0.5, I: 0}}.",
             )
     return {name: float(value) for name, value in given.items()}
 
@@ -162,14 +164,23 @@ def checked_scale(given: tuple[float, float]) -> ScaleGrades:
     """The scale of an eval file.
 
     Raises:
-        ConfigurationError: it does not go from a number to a larger one.
+        ConfigurationError: it does not go from a number to a larger one, or to one that is too large.
     """
     low, high = given
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ConfigurationError(
             f"scale of the scorer model_graded is [{low:g}, {high:g}].", hint="Give the worst and the best: [1, 5]."
         )
+    if not (is_in_bounds(low) and is_in_bounds(high)):
+        raise ConfigurationError(
+            f"scale of the scorer model_graded is [{low:g}, {high:g}].", hint=f"Give bounds {_BOUNDS_IN_WORDS}."
+        )
     return ScaleGrades(float(low), float(high))
+
+
+def is_in_bounds(value: float) -> bool:
+    """Whether a score of this size can be computed with: beyond, squares of scores are no floats any more."""
+    return abs(value) <= LARGEST_SCORE
 
 
 def part_of(given: dict[str, Any], name: str) -> Any:

@@ -62,9 +62,9 @@ class Judge(NamedTuple):
         return self.grading.schema()
 
     def _read(self, reply: Reply) -> Graded:
-        if reply.refusal:
+        if reply.is_refusal:
             # Whatever stands beside a refusal was not meant as a judgement.
-            raise NoVerdict(f"the judge refuses: {reply.refusal[:_SHOWN_OF_A_REFUSAL]}")
+            raise NoVerdict(_refusal_text(reply))
         text = _words(reply)
         if not text.strip():
             raise NoVerdict(_why_empty(reply))
@@ -87,6 +87,12 @@ class Judge(NamedTuple):
             raise NoVerdict("the pattern of the grade was not found in it")
         graded = self.grading.of_text(found[1])
         return Graded(graded.value, graded.grade, text[:KEPT_CHARACTERS], graded.metadata)
+
+
+def _refusal_text(reply: Reply) -> str:
+    """That a judge refuses, in its words if it has any."""
+    why = reply.refusal[:_SHOWN_OF_A_REFUSAL] or "the reply ends with the reason refusal"
+    return f"the judge refuses: {why}"
 
 
 def _words(reply: Reply) -> str:

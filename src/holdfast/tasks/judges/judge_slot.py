@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from holdfast.errors import UsageError
-from holdfast.run.core.slots.slot_names import WINNERS, judge_slot
+from holdfast.run.core.slots.slot_names import NO_OTHER_ANSWER, OTHER_QUESTION, WINNERS, judge_slot
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.json_values import json_text
 from holdfast.tasks.judges.grades import FIRST, TIE, PairGrades
@@ -38,7 +38,8 @@ INVALID_VERDICT = "invalid verdict"
 """Why a slot has no score whose judge gave none, as its explanation begins."""
 
 
-NO_OTHER_ANSWER = "no answer to compare with: the other run has none to this sample"
+_OTHER_QUESTION = f"{OTHER_QUESTION}: the other run has a sample of this id with another input"
+_NO_OTHER_ANSWER = f"{NO_OTHER_ANSWER}: the other run has none to this sample"
 
 
 class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
@@ -93,8 +94,10 @@ class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
             return await judged.graded()
         if self.other is None:
             return await judged.compared(judged.target or "", "the target")
+        if self.other.is_asked_otherwise(scope.sample_key):
+            return Score(None, explanation=_OTHER_QUESTION)
         other = self.other.find(scope.sample_key, scope.epoch, scope.axes)
-        return Score(None, explanation=NO_OTHER_ANSWER) if other is None else await judged.compared(other, "the other")
+        return Score(None, explanation=_NO_OTHER_ANSWER) if other is None else await judged.compared(other, "the other")
 
 
 class _Judged:

@@ -6,7 +6,7 @@ the same pair. What counts is the copy's content, and not where the other run wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from holdfast.run.fold.run_fold import FoldedTrial
 
 _DIGITS = 8
+InputDigests = Callable[[str, str], list[str]]
+"""Of a task and the key of a sample: digests of what is asked, as its row and as its text; empty if it is unknown."""
 
 
 class OtherRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +45,12 @@ class OtherAnswers:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._places: dict[str, dict[bytes, list[int]]] = {}
+        self._inputs: dict[str, list[str]] = {}
+        self._asked_otherwise: set[str] = set()
+        self.damage = ""
+        """Where to look if the other run was damaged when its answers were copied just now."""
         for place, row in enumerate(rows):
+            self._inputs[row["sample"]] = row.get("input", [])
             self._places.setdefault(row["sample"], {}).setdefault(canonical_json(row["axes"]), []).append(place)
 
     @property
@@ -52,6 +59,16 @@ class OtherAnswers:
 
     def has(self, sample: str) -> bool:
         return sample in self._places
+
+    def compare_input(self, sample: str, digests: Sequence[str]) -> None:
+        """Notes whether the other run was asked something else: neither the row nor the text is the same."""
+        known = self._inputs.get(sample, [])
+        if known and digests and not set(known) & set(digests):
+            self._asked_otherwise.add(sample)
+
+    def is_asked_otherwise(self, sample: str) -> bool:
+        """Whether the sample of this id is another one in the other run, as far as they have been compared."""
+        return sample in self._asked_otherwise
 
     def find(self, sample: str, epoch: int, axes: Mapping[str, str]) -> str | None:
         """The answer to the same sample with the same axis values, or with the only ones that the other run has.
@@ -69,7 +86,7 @@ def answers_input(task: str, scorer: str, other: OtherRun) -> str:
     return f"answers/{task}/{scorer}/{json_digest([other.run, other.model])[:_DIGITS]}"
 
 
-def with_other_answers(
+def scorers_with_answers(
     scorers: Sequence[Scorer], open_rows: Callable[[str, OtherRun], Rows]
 ) -> tuple[Scorer, ...] | None:
     """The scorers with the answers that their judges compare with; None if none of them needs any.
@@ -99,8 +116,24 @@ def missing_answers(scorers: Sequence[Scorer], samples: Sequence[str]) -> dict[s
     return {name: keys for name, keys in missing.items() if keys}
 
 
-def write_answers(root: Path, other: OtherRun, task: str, stream: BinaryIO) -> None:
+def compare_inputs(scorers: Sequence[Scorer], samples: Iterable[tuple[str, list[str]]]) -> dict[str, list[str]]:
+    """By scorer, the samples that are others in the run that it compares with; `samples` are keys with digests."""
+    others = {slot.of.name: slot.other for slot in judge_slots(scorers) if slot.other is not None}
+    keys = []
+    for key, digests in samples:
+        keys.append(key)
+        for other in others.values():
+            other.compare_input(key, digests)
+    found = {name: [key for key in keys if other.is_asked_otherwise(key)] for name, other in others.items()}
+    return {name: different for name, different in found.items() if different}
+
+
+def write_answers(
+    root: Path, other: OtherRun, task: str, read_inputs: Callable[[RunReader], InputDigests], stream: BinaryIO
+) -> str:
     """Writes the answers of a run to one task, a row each, in an order that depends on nothing else.
+
+    Returns where to look if the run is damaged.
 
     Raises:
         ConfigurationError: there is no such run, or it does not have one answer for a sample.
@@ -113,19 +146,29 @@ def write_answers(root: Path, other: OtherRun, task: str, stream: BinaryIO) -> N
     except NotARun as error:
         raise ConfigurationError(f"pairwise of a judge of {task}: {error.message}", hint=error.hint) from None
     try:
-        stream.writelines(canonical_json(row) + b"\n" for row in _answer_rows(reader, other, task))
+        inputs = read_inputs(reader)
+        stream.writelines(canonical_json(row) + b"\n" for row in _answer_rows(reader, other, task, inputs))
+        return _damage_text(reader)
     finally:
         reader.close()
 
 
-def _answer_rows(reader: RunReader, other: OtherRun, task: str) -> Iterator[dict[str, Any]]:
-    trials = list(_answered_trials(reader, _other_task(reader, task)))
+def _damage_text(reader: RunReader) -> str:
+    """The way to what is lost of a damaged run; empty if nothing is."""
+    return f"The run is damaged: holdfast verify {reader.place} lists what is lost." if reader.has_losses() else ""
+
+
+def _answer_rows(reader: RunReader, other: OtherRun, task: str, inputs: InputDigests) -> Iterator[dict[str, Any]]:
+    of = _other_task(reader, task)
+    trials = list(_answered_trials(reader, of))
     model = _other_model({trial.standing.group.model for trial in trials}, other, reader)
     chosen = [trial for trial in trials if trial.standing.group.model == model]
     for trial in sorted(chosen, key=_order):
         if (text := _answer_text(reader, trial)) is not None:
             axes = dict(trial.standing.group.axes)
-            yield {"sample": trial.row.sample, "axes": axes, "epoch": trial.row.epoch, "answer": text}
+            asked = inputs(of, trial.row.sample)
+            row = {"sample": trial.row.sample, "axes": axes, "epoch": trial.row.epoch, "answer": text}
+            yield {**row, **({"input": asked} if asked else {})}
 
 
 def _answered_trials(reader: RunReader, task: str) -> Iterator[FoldedTrial]:
@@ -148,14 +191,17 @@ def _other_task(reader: RunReader, task: str) -> str:
     tasks = list(dict.fromkeys(entry.task for entry in reader.fold.plan))
     if task not in tasks and len(tasks) != 1:
         raise ConfigurationError(
-            f"pairwise of a judge of {task}: {reader.place} has no task of this name; it has {listing(tasks)}."
+            f"pairwise of a judge of {task}: {reader.place} has no task of this name; it has {listing(tasks)}.",
+            hint=_damage_text(reader),
         )
     return task if task in tasks else tasks[0]
 
 
 def _other_model(models: set[str], other: OtherRun, reader: RunReader) -> str:
     if not models:
-        raise ConfigurationError(f"pairwise of a judge: {reader.place} has no answer to compare with.")
+        raise ConfigurationError(
+            f"pairwise of a judge: {reader.place} has no answer to compare with.", hint=_damage_text(reader)
+        )
     if other.model is None and len(models) > 1:
         raise ConfigurationError(
             f"pairwise of a judge: {reader.place} has answers of {listing(sorted(models))}.",

@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import listing
-from holdfast.tasks.judges.grades import ChoiceGrades, ScaleGrades, part_of, shown
+from holdfast.tasks.judges.grades import LARGEST_SCORE, ChoiceGrades, ScaleGrades, part_of, shown
 from holdfast.tasks.judges.verdict import WHY, Graded, NoVerdict, explanation_in, object_schema
 
 NOT_APPLICABLE = "N/A"
@@ -133,10 +133,10 @@ def checked_rubric(given: Mapping[str, str | Criterion], each: ChoiceGrades | Sc
     for name, one in criteria.items():
         if not name.strip() or not one.text.strip():
             raise ConfigurationError(f"The criterion {name!r} of the scorer model_graded needs a name and a text.")
-        if not math.isfinite(one.weight) or one.weight <= 0:
+        if not 1 / LARGEST_SCORE <= one.weight <= LARGEST_SCORE:
             raise ConfigurationError(
                 f"The criterion {name!r} of the scorer model_graded has the weight {one.weight:g}.",
-                hint="A weight is a number above 0.",
+                hint=f"A weight is a number above 0, up to {LARGEST_SCORE:g}.",
             )
     if isinstance(each, ChoiceGrades) and NOT_APPLICABLE in each.choices:
         raise ConfigurationError(f"A grade of a rubric cannot be called {NOT_APPLICABLE}.", hint="Use may_be_na.")

@@ -12,6 +12,8 @@ VERSION_MARK = "@"
 RESERVED = (_SEPARATOR, VERSION_MARK)
 """What the name of a scorer cannot hold: names of slots are made with these."""
 
+NO_OTHER_ANSWER, OTHER_QUESTION = "no answer to compare with", "another question"
+"""Why a judge that compares with another run was not asked, as the explanation of its score begins."""
 WINNERS = "winners"
 """In the metadata of a pairwise score: the position that won when the answer stood first, and when it stood second."""
 
