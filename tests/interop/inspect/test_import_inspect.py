@@ -163,3 +163,28 @@ def test_what_is_no_log_is_refused(tmp_path, content, capfdbinary):
 def test_values_are_numbers_by_the_rules_of_inspect(value, number):
     """What is no number is unscored here; Inspect warns, and counts a text that it cannot convert as 0."""
     assert score_number(value) == number
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_numbers_beyond_every_bound_are_kept_as_text_and_count_as_unscored(digits, tmp_path, capfdbinary):
+    """An integer that no float holds, wherever a log has a number; one with more digits than Python reads as well."""
+    huge = b"1" * digits
+    found = sample(
+        1, scores={"exact": {"value": "HUGE"}}, total_time="HUGE", turn_count="HUGE",
+        model_usage={"m/x": {"input_tokens": "HUGE", "total_cost": "HUGE"}, "n/y": {"total_cost": 0.5}},
+        events=[{"event": "model", "model": "m/x", "input": [], "output": {"time": "HUGE"}}],
+    )  # fmt: skip
+    members = {"samples/1_epoch_1.json": json.dumps(found).replace('"HUGE"', huge.decode()).encode()}
+    (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(1)}, **members}))
+    assert call(capfdbinary, "import", str(tmp_path / "l.eval"), "--run-dir", str(tmp_path / "run")).code == 0
+    with Run.open(tmp_path / "run") as run:
+        [row] = run.trials()
+        assert row.scores == {"exact": None}
+        assert run.report().tasks
+
+
+def test_scores_at_the_end_of_the_floats_are_reported(tmp_path, capfdbinary):
+    members = {f"samples/{ident}_epoch_1.json": sample(ident, scores={"s": {"value": 1.7e308}}) for ident in (1, 2)}
+    (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(2)}, **members}))
+    assert call(capfdbinary, "import", str(tmp_path / "l.eval"), "--run-dir", str(tmp_path / "run")).code == 0
+    assert call(capfdbinary, "report", str(tmp_path / "run")).code == 0

@@ -24,6 +24,8 @@ from holdfast.tasks.json_values import MOST_BITS
 _DEEPEST = 60
 """Deeper values are kept as the text of their JSON."""
 _LONGEST_SECONDS = 1e9
+_MOST_DIGITS = 4000
+"""Of an integer; Python reads none with more than 4,300, as that takes a long time."""
 KEY_MARK = "[key]"
 
 
@@ -67,9 +69,28 @@ def parse_json(data: bytes) -> Any:
         return _parse_leniently(data)
 
 
-def _parse_leniently(data: bytes) -> Any:
+def load_json(data: bytes | str) -> Any:
+    """The value of a JSON text, read as Python does; an integer of more digits than Python reads stays a text.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is nested too deeply.
+    """
     try:
         return json.loads(data)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        return json.loads(data, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+
+
+def _parse_leniently(data: bytes) -> Any:
+    try:
+        return load_json(data)
     except RecursionError:
         raise UnreadableFile("it is nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -77,8 +98,6 @@ def _parse_leniently(data: bytes) -> Any:
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}"
         raise UnreadableFile(f"it is not valid JSON, or it is incomplete: {error.msg} ({at})") from None
-    except ValueError as error:  # an integer of more digits than Python reads
-        raise UnreadableFile(f"it cannot be read: {error}") from None
 
 
 def parse_json_object(data: bytes) -> dict[str, Any]:

@@ -21,6 +21,8 @@ _MOST_NAMED = 10_000
 _MOST_UNKNOWN = 1000
 _MOST_SLOTS = 200
 """Of a task. Every valid trial has all of them, so many would make a large run of a few results."""
+_MOST_COST = 1e15
+"""Of a trial; a larger one is kept and not added, because sums of it are no longer numbers."""
 _OTHERS = "(others)"
 
 
@@ -115,7 +117,7 @@ class ImportTally:
 
     def _add_cost(self, cost: Any) -> None:
         amount = None if isinstance(cost, bool) else number_of(cost)
-        if amount is not None and amount >= 0:
+        if amount is not None and 0 <= amount <= _MOST_COST:
             # Exact: the sum does not depend on the order of the files.
             self.cost += Fraction(amount)
             self.costed += 1

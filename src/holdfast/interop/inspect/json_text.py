@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from holdfast.interop.importing.foreign_values import load_json
+
 
 class InvalidJson(ValueError):  # noqa: N818 - reads as a sentence where it is raised
     """The bytes are not JSON that can be read."""
@@ -15,7 +17,7 @@ def decode_json(data: bytes | str) -> Any:
         InvalidJson: it is not JSON, or is nested too deeply.
     """
     try:
-        return json.loads(data)
+        return load_json(data)
     except RecursionError as error:
         raise InvalidJson("it is nested too deeply") from error
     except ValueError as error:
