@@ -339,3 +339,35 @@ def test_the_wrong_clock_of_a_summary_does_no_harm(crashed):
     crashed.write_log({"1": (sample(1), summary(1, completed_at="yesterday", started_at=START.format(1)))})
     crashed.write_database(summary(1, started_at=7))
     assert by_id(recovered(crashed)[0]) == {"1": ("log", COMPLETE)}
+
+
+def test_a_log_that_does_not_exist_or_is_a_pipe_is_refused(crashed, tmp_path, capfdbinary):
+    """A pipe without a writer would be waited for."""
+    os.mkfifo(tmp_path / "pipe.eval")
+    for name, said in (("nope.eval", "does not exist"), ("pipe.eval", "is not a file")):
+        told = call(capfdbinary, "recover", tmp_path / name)
+        assert (told.code, said in told.err) == (2, True)
+    assert call(capfdbinary, "import", tmp_path / "pipe.eval").code == 2
+    states = {listed.state for listed in crashed_logs(tmp_path) if listed.log.endswith("pipe.eval")}
+    assert states == {"unreadable"}
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "segment.1.zip"])
+def test_a_pipe_among_the_segments_is_named(crashed, name):
+    place = crashed.write_segments(summary(2)) / name
+    place.unlink()
+    os.mkfifo(place)
+    told = recover_log(crashed.log)
+    assert any("not a" in warning and name in warning for warning in told.warnings)
+
+
+@pytest.mark.parametrize("ending", ["", "-wal"])
+def test_a_pipe_in_the_place_of_the_database_is_named(crashed, ending):
+    database = crashed.write_database(summary(2))
+    place = database.with_name(database.name + ending)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    crashed.write_segments(summary(2))
+    told = recover_log(crashed.log)
+    assert by_id(told) == {"2": ("filestore", COMPLETE)}
+    assert any("is not a regular file" in warning for warning in told.warnings)

@@ -6,6 +6,7 @@ that JSON can hold.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -13,7 +14,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -33,6 +34,27 @@ class UnreadableFile(Exception):  # noqa: N818 - the message ends a sentence tha
     """Why a file cannot be used."""
 
 
+class NotRegularFileError(OSError):
+    """A pipe, a socket, a device or a directory, where a file was expected."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EINVAL, "It is not a regular file", str(path))
+
+
+def open_regular_file(path: Path) -> BinaryIO:
+    """Opens a file that is a file: every file of another tool is opened here.
+
+    Raises:
+        OSError: it is not one, or cannot be read.
+    """
+    # Non-blocking: the path may be a pipe without a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularFileError(path)
+    return open(descriptor, "rb")  # noqa: PTH123 - a descriptor is no path
+
+
 def read_regular_file(path: Path, limit: int) -> bytes:
     """The content of a file that is a file, of at most `limit` bytes.
 
@@ -40,13 +62,10 @@ def read_regular_file(path: Path, limit: int) -> bytes:
         UnreadableFile: it is not one, or cannot be read.
     """
     try:
-        # Non-blocking: the path may be a pipe without a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise UnreadableFile("it is not a file")
-        with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
+        with open_regular_file(path) as stream:
             data = stream.read(limit + 1)
+    except NotRegularFileError:
+        raise UnreadableFile("it is not a file") from None
     except OSError as error:
         raise UnreadableFile(f"it cannot be read: {error.strerror}") from None
     if len(data) > limit:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from holdfast.errors import UsageError
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json
 
@@ -52,10 +53,14 @@ class EvalArchive:
         """Opens it.
 
         Raises:
+            UsageError: there is no file.
             ArchiveError: it is not a log, or not a whole one.
             OSError: it cannot be read.
         """
         self.path = path
+        if not path.is_file():
+            what = "is not a file" if path.exists() else "does not exist"
+            raise UsageError(f"{path} {what}.", hint="Name a log of Inspect's.")
         self.zip = ZipReader(path)
         if HEADER not in self.zip and START not in self.zip:
             self.zip.__exit__()

@@ -27,6 +27,7 @@ from holdfast.interop.importing.foreign_values import (
     list_of,
     map_of,
     number_of,
+    open_regular_file,
     others,
     parse_json_object,
     plain_text,
@@ -62,7 +63,7 @@ def _is_sample_file(path: Path) -> bool:
         # A pipe, for one, would be waited for.
         return False
     try:
-        with path.open("rb") as stream:
+        with open_regular_file(path) as stream:
             first = parse_json_object(stream.readline(64 << 20))
     except (OSError, UnreadableFile):
         return False
@@ -146,7 +147,7 @@ class _SampleFile:
         """By sample and filter, the number of the line and where it begins."""
 
     def items(self) -> Iterator[ForeignTrial | SkippedItem]:
-        with self._path.open("rb") as stream:
+        with open_regular_file(self._path) as stream:
             offset = 0
             for number, line in enumerate(stream, 1):
                 if fault := self._add_line(line, number, offset):

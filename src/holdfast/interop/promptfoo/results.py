@@ -31,6 +31,7 @@ from holdfast.interop.importing.foreign_values import (
     list_of,
     map_of,
     number_of,
+    open_regular_file,
     others,
     parse_json,
     parse_json_object,
@@ -77,7 +78,7 @@ def recognises(path: Path) -> bool:
     """Whether it is such a file, by its first bytes."""
     if not path.is_file():
         return False
-    with path.open("rb") as stream:
+    with open_regular_file(path) as stream:
         head = stream.read(_HEAD_BYTES)
     if _is_result_line(head.partition(b"\n")[0]):
         return True
@@ -95,7 +96,7 @@ def _is_result_line(line: bytes) -> bool:
 
 def read(path: Path) -> ForeignEval:
     """The eval in a file."""
-    with path.open("rb") as stream:
+    with open_regular_file(path) as stream:
         is_lines = _is_result_line(stream.readline(_HEAD_BYTES))
     if is_lines:
         return ForeignEval(_TOOL, path.stem, str(path.absolute()), _ResultReading(_lines_of(path)).items)
@@ -104,7 +105,7 @@ def read(path: Path) -> ForeignEval:
 
 def _lines_of(path: Path) -> Callable[[], Iterator[bytes]]:
     def lines() -> Iterator[bytes]:
-        with path.open("rb") as stream:
+        with open_regular_file(path) as stream:
             yield from (line for line in stream if line.strip())
 
     return lines
@@ -112,7 +113,7 @@ def _lines_of(path: Path) -> Callable[[], Iterator[bytes]]:
 
 def _mapped(path: Path) -> mmap.mmap:
     """The bytes of a file, which the system reads as they are needed; the results are slices of them."""
-    with path.open("rb") as stream:
+    with open_regular_file(path) as stream:
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
 
 

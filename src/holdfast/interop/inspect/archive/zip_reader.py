@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Self
 import zstandard
 
 from holdfast.errors import ConfigurationError
+from holdfast.interop.importing.foreign_values import open_regular_file
 from holdfast.interop.inspect.archive import zip_format as fmt
 from holdfast.interop.inspect.archive.zip_format import ZipEntry
 
@@ -46,7 +47,7 @@ class ZipReader:
             OSError: the file cannot be read.
         """
         self.path = path
-        self._file = path.open("rb")
+        self._file = open_regular_file(path)
         try:
             self.entries = _by_name(path, self._read_directory())
         except BaseException:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.interop.importing.foreign_eval import ForeignEval, ForeignTrial, SkippedItem
-from holdfast.interop.importing.foreign_values import list_of, map_of
+from holdfast.interop.importing.foreign_values import UnreadableFile, list_of, map_of, read_regular_file
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError
 from holdfast.interop.inspect.eval_archive import SUFFIX, EvalArchive, SampleKey, key_of
 from holdfast.interop.inspect.importing.sample_trial import LogFacts, sample_trial
@@ -107,7 +107,9 @@ def _read_json(path: Path) -> dict[str, Any]:
             hint="Convert it first, as an .eval is read a sample at a time: inspect log convert --to eval",
         )
     try:
-        return map_of(decode_json(path.read_bytes()))
+        return map_of(decode_json(read_regular_file(path, _MOST_JSON)))
+    except UnreadableFile as error:
+        raise ArchiveError(f"{path} cannot be used: {error}.") from error
     except InvalidJson as error:
         raise ArchiveError(f"{path} is not valid JSON: {error}.", hint="The log is damaged.") from error
 

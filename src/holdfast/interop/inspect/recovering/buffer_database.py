@@ -90,6 +90,11 @@ class BufferDatabase:
         self._connection.row_factory = sqlite3.Row
 
     def _open(self) -> sqlite3.Connection:
+        for ending in ("", "-wal", "-shm", "-journal"):
+            found = Path(f"{self.path}{ending}")
+            if found.exists() and not found.is_file():
+                # SQLite would wait for a pipe without a writer.
+                raise sqlite3.OperationalError(f"{found.name} is not a regular file")
         connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             connection.execute("SELECT 1 FROM samples LIMIT 1").fetchone()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from holdfast.interop.importing.foreign_values import UnreadableFile, read_regular_file
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.eval_archive import SampleKey, key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json, encode_json
@@ -44,12 +45,11 @@ class BufferSegments:
 
     def _read_manifest(self) -> dict[str, Any]:
         path = self.folder / _MANIFEST
-        try:
-            size = path.stat().st_size
-            found = decode_json(path.read_bytes()) if size <= _MOST_BYTES else None
-        except FileNotFoundError:
+        if not path.exists():
             return {}
-        except (OSError, InvalidJson) as error:
+        try:
+            found = decode_json(read_regular_file(path, _MOST_BYTES))
+        except (UnreadableFile, InvalidJson) as error:
             self.losses.append(f"{path}: {error}")
             return {}
         if isinstance(found, dict):
@@ -111,9 +111,9 @@ class BufferSegments:
         # Inspect indents the two values of this key.
         name = hashlib.sha256(b"[\n  %s,\n  %d\n]" % (encode_json(key.id), key.epoch)).hexdigest()
         try:
-            content = (self.folder / f"metadata.{name}.{digest}.json").read_bytes()
+            content = read_regular_file(self.folder / f"metadata.{name}.{digest}.json", _MOST_BYTES)
             found = decode_json(content) if hashlib.sha256(content).hexdigest() == digest else None
-        except (OSError, InvalidJson):
+        except (UnreadableFile, InvalidJson):
             return None
         return found if isinstance(found, dict) else None
 
@@ -160,4 +160,6 @@ def _pooled(row: dict[str, Any], losses: list[str]) -> Any:
 
 
 def _short(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
     return str(getattr(error, "message", error)).rpartition(": ")[2].rstrip(".")
