@@ -88,7 +88,7 @@ def parse_json(data: bytes) -> Any:
         return _parse_leniently(data)
 
 
-def load_json(data: bytes | str) -> Any:
+def load_json(data: bytes | bytearray | str) -> Any:
     """The value of a JSON text, read as Python does; an integer of more digits than Python reads stays a text.
 
     Raises:
@@ -103,8 +103,14 @@ def load_json(data: bytes | str) -> Any:
         return json.loads(data, parse_int=_integer)
 
 
-def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _MOST_DIGITS else digits
+class LongInteger(str):
+    """The digits of an integer that Python does not read."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | LongInteger:
+    return int(digits) if len(digits) <= _MOST_DIGITS else LongInteger(digits)
 
 
 def _parse_leniently(data: bytes) -> Any:
@@ -166,7 +172,7 @@ def _kept_scalar(value: Any) -> Any:
 
 
 def _kept_text(text: str) -> str:
-    found = encodable(text)
+    found = encodable(str(text))  # a LongInteger as well
     return without_keys(found, KEY_MARK) if isinstance(found, str) else str(found)
 
 

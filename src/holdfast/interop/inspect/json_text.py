@@ -10,7 +10,7 @@ class InvalidJson(ValueError):  # noqa: N818 - reads as a sentence where it is r
     """The bytes are not JSON that can be read."""
 
 
-def decode_json(data: bytes | str) -> Any:
+def decode_json(data: bytes | bytearray | str) -> Any:
     """The value of a JSON text.
 
     Raises:

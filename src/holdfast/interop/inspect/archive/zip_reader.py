@@ -63,7 +63,7 @@ class ZipReader:
     def __contains__(self, name: str) -> bool:
         return name in self.entries
 
-    def read(self, name: str, most: int) -> bytes:
+    def read(self, name: str, most: int) -> bytearray:
         """The whole content of a member.
 
         Raises:
@@ -72,7 +72,10 @@ class ZipReader:
         entry = self.entries[name]
         if entry.size > most:
             raise self._refused(name, f"has {entry.size:,} bytes; at most {most:,} are read")
-        return b"".join(self.pieces(name))
+        found = bytearray()
+        for piece in self.pieces(name):
+            found += piece
+        return found
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """The content of a member, a piece at a time; checked when the last one has been read.
