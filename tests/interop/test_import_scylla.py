@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from scylla_trees import JUDGES, TIERS, result, spoil, write_result, write_tree
@@ -155,3 +156,11 @@ def test_a_tree_without_a_usable_result_makes_no_run(tmp_path):
     with pytest.raises(UsageError, match="no result that can be imported"):
         import_tree(tmp_path / "exp", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_tiers_whose_names_are_no_text_stay_different(tmp_path):
+    root = write_tree(tmp_path / "exp", {"T0": 1})
+    for name in (b"T\xff", b"T\xfe"):
+        write_result(root, os.fsdecode(name), "00", 1, result(1))
+    summary = import_tree(root, tmp_path / "run")
+    assert (summary.imported, summary.skipped_count) == (3, 0)

@@ -25,7 +25,16 @@ from holdfast.interop.importing.foreign_values import (
     read_regular_file,
     token_count,
 )
-from holdfast.interop.scylla.result_tree import CHECKPOINT, CONFIG, ScyllaResult, is_result_tree, run_results
+from holdfast.interop.scylla.result_tree import (
+    CHECKPOINT,
+    CONFIG,
+    ScyllaResult,
+    UnreadDirectory,
+    is_result_tree,
+    run_results,
+    text_of_name,
+    unread_text,
+)
 from holdfast.models.message import Usage
 
 _TOOL = "ProjectScylla"
@@ -60,7 +69,7 @@ def read(path: Path) -> ForeignEval:
     root = _root_of(path) or path
     notes: list[str] = []
     config, checkpoint = (_read_config(root, name, notes) for name in (CONFIG, Path(CHECKPOINT)))
-    experiment = _Experiment(root, config)
+    experiment = _Experiment(root, config, notes)
     name = plain_text(config.get("experiment_id") or checkpoint.get("experiment_id")) or root.resolve().name
     details = {"config": config, "checkpoint": {**others(checkpoint, ["completed_runs"])}}
     return ForeignEval(_TOOL, name, str(root.absolute()), experiment.items, details=details, notes=notes)
@@ -78,8 +87,8 @@ def _read_config(root: Path, name: Path, notes: list[str]) -> dict[str, Any]:
 class _Experiment:
     """The trials of one experiment."""
 
-    def __init__(self, root: Path, config: dict[str, Any]) -> None:
-        self._root = root
+    def __init__(self, root: Path, config: dict[str, Any], notes: list[str]) -> None:
+        self._root, self._notes = root, notes
         self._task = plain_text(config.get("experiment_id")) or root.resolve().name
         self._model = "+".join(_model_names(config)) or "agent"
         repository, commit = plain_text(config.get("task_repo")), plain_text(config.get("task_commit"))
@@ -87,8 +96,12 @@ class _Experiment:
         self._sample = ForeignSample(id="task", input=asked, metadata={"task_repo": repository, "task_commit": commit})
 
     def items(self) -> Iterable[ForeignTrial | SkippedItem]:
+        unread = 0
         for found in run_results(self._root):
+            unread += isinstance(found, UnreadDirectory)
             yield found if isinstance(found, SkippedItem) else self._trial(found)
+        if unread:
+            self._notes.append(f"{unread_text(unread)}; how many results are missing is not known")
 
     def _trial(self, found: ScyllaResult) -> ForeignTrial:
         place, content = found.place, found.content
@@ -99,7 +112,8 @@ class _Experiment:
             sample=self._sample,
             state=ForeignState.NO_VERDICT if found.verdict is None else ForeignState.VALID,
             epoch=place.run,
-            axes={"tier": place.tier, "subtest": place.subtest},
+            # Names of directories are bytes; those that are no text stay different.
+            axes={"tier": text_of_name(place.tier), "subtest": text_of_name(place.subtest)},
             scores=tuple(_verdict_scores(found)),
             usage=_run_usage(content),
             cost=content.get("cost_usd"),
