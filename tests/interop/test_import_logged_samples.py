@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from scylla_trees import result, write_result, write_tree
 
 from cli_calls import call
 from holdfast import Run
@@ -119,3 +120,54 @@ def test_a_document_that_is_none_is_refused(tmp_path, content):
     with pytest.raises(HoldfastError):
         imported(tmp_path / "out.json", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+SECRETS = {
+    **dict.fromkeys(("OPENAI_API_KEY", "HF_TOKEN", "password", "Authorization", "token", "key"), "plainsecretvalue99"),
+    **dict.fromkeys(("clientSecret", "db_password", "x-api-key", "AWS_SECRET_ACCESS_KEY"), "plainsecretvalue98"),
+    "nested": [{"deep": {"apiKey": "plainsecretvalue97", "credentials": {"user": "plainsecretvalue96"}}}],
+    "address": "https://me:plainsecretvalue95@example.org/v1",
+    "pin": {"passwd": 987654321012},
+    "words": ["Bearer plainsecretvalue94"],
+}
+KEPT = {"answer_key": "Blue", "token": "tokenization", "max_tokens": 77, "tokens": "a lot", "secretary": "Ms Keptname"}
+
+
+def everything(capfdbinary, run) -> str:
+    """All that a run has on disk, as text: the journal is compressed, so a search of its bytes proves nothing."""
+    texts = [call(capfdbinary, "cat", run).out]
+    return "\n".join([*texts, *(path.read_text(errors="replace") for path in run.rglob("*") if path.is_file())])
+
+
+@pytest.mark.parametrize("tool", ["promptfoo", "promptfoo lines", "lm_eval", "scylla"])
+def test_no_secret_of_another_tools_file_is_written(tmp_path, capfdbinary, tool):
+    """By its form or by the name of its field, in every kind of file; what only sounds like one stays."""
+    odd = {"env": SECRETS, "plain": KEPT}
+    if tool == "promptfoo":
+        content = json.loads((PROMPTFOO / "out.json").read_text())
+        content["config"]["env"] = content["metadata"]["more"] = odd
+        content["results"]["results"][0].update(vars=odd, mystery=odd, metadata=odd)
+        content["results"]["results"][1]["response"].update(odd, output=SECRETS)
+        path = tmp_path / "out.json"
+        path.write_text(json.dumps(content))
+    elif tool == "promptfoo lines":
+        path = tmp_path / "out.jsonl"
+        line = json.loads((PROMPTFOO / "out.jsonl").read_text().splitlines()[0])
+        path.write_text(json.dumps({**line, "mystery": odd, "gradingResult": odd}) + "\n")
+    elif tool == "lm_eval":
+        path = tmp_path / CAPS.name
+        line = json.loads(CAPS.read_text().splitlines()[0])
+        path.write_text(json.dumps({**line, "doc": odd, "mystery": odd, "target": odd}) + "\n")
+        (tmp_path / RESULTS.name).write_text(
+            json.dumps({"config": {"model_args": "pretrained=m,api_key=plainsecretvalue93", "more": SECRETS}})
+        )
+    else:
+        path = write_tree(tmp_path / "exp", {"T0": 1})
+        write_result(
+            path, "T0", "00", 1, result(1, mystery=odd, judge_reasoning=odd, judges=[{"model": "j", **SECRETS}])
+        )
+        (path / "config" / "experiment.json").write_text(json.dumps(odd))
+    imported(path, tmp_path / "run")
+    found = everything(capfdbinary, tmp_path / "run")
+    assert "plainsecret" not in found and "987654321012" not in found
+    assert all(str(value) in found for value in KEPT.values())

@@ -18,7 +18,13 @@ from typing import Any
 import msgspec
 
 from holdfast.models.message import MOST_TOKENS, encodable
-from holdfast.spec.loading.key_detection import is_key_name, without_keys
+from holdfast.spec.loading.key_detection import (
+    has_credentials,
+    is_opaque,
+    may_name_secret,
+    names_secret,
+    without_keys,
+)
 from holdfast.tasks.json_values import MOST_BITS
 
 _DEEPEST = 60
@@ -101,12 +107,20 @@ def kept_value(value: Any, depth: int = 0) -> Any:
 
 
 def _kept_member(key: str, item: Any, depth: int) -> Any:
-    return KEY_MARK if isinstance(item, str) and item and _names_key(key) else kept_value(item, depth + 1)
+    return _hidden(item) if _is_secret(key, item) else kept_value(item, depth + 1)
 
 
-@lru_cache(4096)
-def _names_key(key: str) -> bool:
-    return is_key_name(key)
+def _is_secret(key: str, item: Any) -> bool:
+    return _names_secret(key) or (isinstance(item, str) and _may_name_secret(key) and is_opaque(item))
+
+
+def _hidden(item: Any) -> Any:
+    """What a secret was: whether there was one stays visible."""
+    return item if item is None or isinstance(item, bool) or item in ("", [], {}) else KEY_MARK
+
+
+_names_secret = lru_cache(4096)(names_secret)
+_may_name_secret = lru_cache(4096)(may_name_secret)
 
 
 @lru_cache(4096)
@@ -129,14 +143,28 @@ def _kept_scalar(value: Any) -> Any:
 
 def _kept_text(text: str) -> str:
     found = encodable(text)
-    return without_keys(found, KEY_MARK) if isinstance(found, str) else str(found)
+    if not isinstance(found, str):
+        return str(found)
+    return KEY_MARK if "://" in found and has_credentials(found) else without_keys(found, KEY_MARK)
 
 
 def _as_json_text(value: Any) -> str:
     try:
-        return _kept_text(json.dumps(value))
+        return _kept_text(json.dumps(_without_secrets(value)))
     except (RecursionError, ValueError):
         return "nested too deeply"
+
+
+def _without_secrets(value: Any) -> Any:
+    """The value as it was, however deep, but for its secrets."""
+    if isinstance(value, Mapping):
+        members = {str(key): item for key, item in value.items()}
+        return {
+            key: _hidden(item) if _is_secret(key, item) else _without_secrets(item) for key, item in members.items()
+        }
+    if isinstance(value, str):
+        return _kept_text(value)
+    return [_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def plain_text(value: Any) -> str:

@@ -119,19 +119,27 @@ def _time_of(file: Path) -> str:
 def _read_results(file: Path, notes: list[str]) -> dict[str, Any]:
     path = file.with_name(f"results_{_time_of(file)}.json")
     try:
-        return parse_json_object(read_regular_file(path, _RESULT_BYTES))
+        return _with_arguments(parse_json_object(read_regular_file(path, _RESULT_BYTES)))
     except UnreadableFile as error:
         notes.append(f"{path.name}: {error}; the model is named after the directory")
         return {}
 
 
+def _with_arguments(results: dict[str, Any]) -> dict[str, Any]:
+    """The results with the model's arguments by name, so that a key among them is found by its name."""
+    config = map_of(results.get("config"))
+    given = config.get("model_args")
+    if not isinstance(given, str):
+        return results
+    arguments = dict(part.partition("=")[::2] for part in given.split(","))
+    return {**results, "config": {**config, "model_args": arguments}}
+
+
 def _model_name(results: dict[str, Any]) -> str:
     """The model that was asked, or else the kind of interface that it was asked through."""
     config = map_of(results.get("config"))
-    given = config.get("model_args")
-    if isinstance(given, str):
-        given = dict(part.partition("=")[::2] for part in given.split(","))
-    names = (map_of(given).get(name) for name in _MODEL_NAMES)
+    given = map_of(config.get("model_args"))
+    names = (given.get(name) for name in _MODEL_NAMES)
     return plain_text(next((name for name in names if name), None) or config.get("model"))
 
 
