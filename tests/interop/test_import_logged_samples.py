@@ -171,3 +171,70 @@ def test_no_secret_of_another_tools_file_is_written(tmp_path, capfdbinary, tool)
     found = everything(capfdbinary, tmp_path / "run")
     assert "plainsecret" not in found and "987654321012" not in found
     assert all(str(value) in found for value in KEPT.values())
+
+
+def lm_eval_copy(place, *, lines=range(6), change=lambda _: None):
+    """A copy of an evaluation, with some of the lines of its first task and changed results."""
+    shutil.copytree(LM_EVAL, place)
+    (place / CAPS.name).write_bytes(b"".join(CAPS.read_bytes().splitlines(keepends=True)[line] for line in lines))
+    results = json.loads(RESULTS.read_text())
+    change(results)
+    (place / RESULTS.name).write_text(json.dumps(results))
+    return place
+
+
+def test_a_cut_file_of_samples_is_not_complete(tmp_path, capfdbinary):
+    """The results count 3 samples and the file has 2: the third is planned and not started, and the exit code is 1."""
+    place = lm_eval_copy(tmp_path / "logs", lines=[0, 1, 3, 4])
+    told = call(capfdbinary, "import", place, "--run-dir", tmp_path / "run")
+    assert told.code == 1 and f"caps: the results count 3 samples, and {CAPS.name} has 2" in told.out
+    run = Run(tmp_path / "run")
+    assert (run.counts.planned, run.counts.valid, run.counts.is_complete) == (6, 5, False)
+    assert call(capfdbinary, "verify", "--deep", tmp_path / "run").code == 0
+
+
+def test_a_file_that_is_cut_within_its_second_filter_is_not_complete(tmp_path):
+    """Lines are written filter by filter: all samples are there, and two of them are judged by one filter only."""
+    summary, run = imported(lm_eval_copy(tmp_path / "logs", lines=range(4)), tmp_path / "run")
+    assert summary.faults == ["caps: 2 of 3 samples have no line under the filter flexible"]
+    assert (run.counts.valid, run.counts.unfinished) == (4, 2)
+
+
+def test_another_mean_than_the_reported_one_is_said(tmp_path):
+    def change(results):
+        results["results"]["caps"]["exact_match,strict"] = 0.4
+        results["results"]["capsmc"]["acc,none"] = 0.1
+        results["configs"]["capsmc"]["metric_list"][0]["aggregation"] = "perplexity"
+
+    summary, run = imported(lm_eval_copy(tmp_path / "logs", change=change), tmp_path / "run")
+    assert summary.faults == ["caps: exact_match,strict is 0.4 in the results, and 0 over the samples here"]
+    assert not summary.ok and run.counts.is_complete
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{\n", b"[]"])
+def test_a_file_of_samples_that_cannot_be_read_is_named(tmp_path, content):
+    """The other files of the evaluation do not hide it, and its samples are planned."""
+    place = lm_eval_copy(tmp_path / "logs")
+    (place / CAPS.name).unlink()
+    if content is not None:
+        (place / CAPS.name).write_bytes(content)
+    summary, run = imported(place, tmp_path / "run")
+    assert [item.where for item in summary.skipped] == ([] if content is None else [CAPS.name])
+    assert "caps: the results count 3 samples, and no file has them" in summary.faults
+    assert (run.counts.planned, run.counts.valid) == (6, 3)
+
+
+@pytest.mark.parametrize("odd", [-1, True, 1.5, "3", 10**30, None, []])
+def test_a_count_of_samples_that_is_none_plans_nothing(tmp_path, odd):
+    place = lm_eval_copy(tmp_path / "logs", change=lambda results: results["n-samples"]["caps"].update(effective=odd))
+    summary, run = imported(place, tmp_path / "run")
+    assert summary.ok and run.counts.planned == 6
+
+
+@pytest.mark.parametrize("odd", ["null", "NaN"])
+def test_a_sample_without_any_metric_is_unfinished(tmp_path, odd):
+    path = tmp_path / CAPS.name
+    line = json.loads(CAPS.read_text().splitlines()[0])
+    path.write_text(json.dumps({**line, "exact_match": float("nan") if odd == "NaN" else None}) + "\n")
+    _, run = imported(path, tmp_path / "run")
+    assert (run.counts.valid, run.counts.unfinished) == (0, 1)

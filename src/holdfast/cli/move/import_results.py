@@ -34,8 +34,8 @@ _SHOWN_VALUES = 30
 def command(path: Path, run_dir: str | None, output: Path | None, *, as_json: bool) -> int:
     """Make a run of the results of another tool in PATH, which is left unchanged.
 
-    The run can be reported on, compared, exported and rescored. Exits with 1 if something in PATH was skipped. Of a
-    configuration of SiEval, an eval file is made instead.
+    The run can be reported on, compared, exported and rescored. Exits with 1 if something in PATH was skipped, is
+    known to be missing or contradicts itself. Of a configuration of SiEval, an eval file is made instead.
     """
     if find_kind(path).is_configuration:
         return _import_configuration(path, output, run_dir, as_json=as_json)
@@ -82,6 +82,7 @@ def _summary_lines(summary: ImportSummary) -> Iterator[str]:
     yield from (f"  {line}" for line in skipped)
     if summary.skipped_count > len(skipped):
         yield f"  … and {summary.skipped_count - len(skipped)} more; --json lists them"
+    yield from (f"  warning: {fault}" for fault in summary.faults)
     yield from (f"  note: {note}" for note in summary.notes)
     place = shell_word(summary.run)
     yield f"See its scores: holdfast report {place}"

@@ -125,3 +125,5 @@ class ForeignEval:
     """What is known of the eval itself: kept in the run, and shown by nobody."""
     notes: list[str] = field(default_factory=list)
     """What a person should know; may grow while the items are read."""
+    faults: list[str] = field(default_factory=list)
+    """What contradicts itself or is known to be missing; the import is then no success. May grow as well."""

@@ -23,7 +23,7 @@ from holdfast.interop.importing.foreign_eval import ForeignEval, ForeignTrial, S
 from holdfast.interop.importing.foreign_values import kept_value
 from holdfast.interop.importing.names import eval_title, valid_name
 from holdfast.interop.importing.spool import Spool
-from holdfast.interop.importing.tally import AxisCount, ImportTally, ScorerFacts
+from holdfast.interop.importing.tally import MOST_NAMED, AxisCount, ImportTally, ScorerFacts
 from holdfast.interop.importing.trial_records import TrialRecords, foreign_key, sample_key
 from holdfast.interop.importing.valid_trial import sample_row, valid_trial, why_not_valid
 from holdfast.models.catalogue import IMPORTED
@@ -61,11 +61,13 @@ class ImportSummary(msgspec.Struct, frozen=True):
     recorded_cost_trials: int
     currency: str
     notes: list[str]
+    faults: list[str]
+    """What contradicts itself or is known to be missing."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was skipped."""
-        return not self.skipped_count
+        """Whether nothing was skipped, and nothing is known to be missing."""
+        return not self.skipped_count and not self.faults
 
 
 def import_run(source: ForeignEval, root: Path | None = None, fs: FileSystem | None = None) -> ImportSummary:
@@ -221,6 +223,7 @@ class _Writing:
             "at": utc_timestamp(),
             "trials": tally.trials,
             "skipped": tally.skipped_count,
+            "faults": kept_value(source.faults[:MOST_NAMED]),
             "unknown_fields": dict(tally.unknown),
             RECORDED_COST: {"amount": float(tally.cost), "currency": source.currency, "trials": tally.costed},
             "details": kept_value(source.details),
@@ -248,6 +251,7 @@ class _Writing:
             recorded_cost_trials=tally.costed,
             currency=source.currency,
             notes=source.notes,
+            faults=source.faults,
         )
 
 

@@ -17,7 +17,7 @@ from holdfast.interop.importing.foreign_eval import ForeignSample, ForeignTrial,
 from holdfast.interop.importing.foreign_values import number_of
 from holdfast.tasks.datasets.listed_trials import list_line
 
-_MOST_NAMED = 10_000
+MOST_NAMED = 10_000
 _MOST_UNKNOWN = 1000
 _MOST_SLOTS = 200
 """Of a task. Every valid trial has all of them, so many would make a large run of a few results."""
@@ -80,7 +80,7 @@ class ImportTally:
     def skip(self, item: SkippedItem) -> None:
         """Counts something that is not imported; the first of many are named."""
         self.skipped_count += 1
-        if len(self.skipped) < _MOST_NAMED:
+        if len(self.skipped) < MOST_NAMED:
             self.skipped.append(item)
 
     def is_new(self, key: str) -> bool:
