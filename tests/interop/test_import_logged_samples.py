@@ -238,3 +238,64 @@ def test_a_sample_without_any_metric_is_unfinished(tmp_path, odd):
     path.write_text(json.dumps({**line, "exact_match": float("nan") if odd == "NaN" else None}) + "\n")
     _, run = imported(path, tmp_path / "run")
     assert (run.counts.valid, run.counts.unfinished) == (0, 1)
+
+
+def one_result(place, **changes):
+    """The first result of a file of promptfoo, with changes, as a file of its own."""
+    line = json.loads((PROMPTFOO / "out.jsonl").read_text().splitlines()[0])
+    place.write_text(json.dumps({**line, **changes}) + "\n")
+    return place
+
+
+def end_of(run):
+    (trial,) = run.select("epoch>0")
+    (end,) = [record for record in run.transcript(trial.key) if hasattr(record, "status")]
+    return end
+
+
+@pytest.mark.parametrize("success", [None, "true", 1])
+def test_a_test_without_a_verdict_is_unfinished(tmp_path, success):
+    _, run = imported(one_result(tmp_path / "out.jsonl", success=success), tmp_path / "run")
+    assert (run.counts.valid, run.counts.unfinished) == (0, 1)
+
+
+@pytest.mark.parametrize("reason", [0, 1, 2, None])
+def test_an_error_of_the_provider_is_a_failure_as_promptfoo_counts_it(tmp_path, reason):
+    """`response.error` counts among the errors of its statistics, whatever the reason in the file."""
+    path = one_result(tmp_path / "out.jsonl", response={"error": "boom"}, success=False, failureReason=reason)
+    _, run = imported(path, tmp_path / "run")
+    assert (run.counts.failed, run.counts.valid) == (1, 0) and end_of(run).error.message == "boom"
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"score": "0.9"}, "score"),
+        ({"score": True}, "score"),
+        ({"score": float("nan")}, "score"),
+        ({"namedScores": {"a": True}}, "a"),
+        ({"namedScores": [1]}, "namedScores"),
+        ({"latencyMs": -5}, "latencyMs"),
+        ({"cost": "dear"}, "cost"),
+        ({"tokenUsage": {"prompt": "10", "completion": 3}}, "tokenUsage.prompt"),
+    ],
+)
+def test_a_value_of_a_wrong_type_is_kept_named_and_no_number(tmp_path, changes, named):
+    summary, run = imported(one_result(tmp_path / "out.jsonl", **changes), tmp_path / "run")
+    assert summary.unusable_fields == {named: 1} and not summary.ok
+    (row,) = run.to_dicts()
+    assert row["scores"].get("a") is None and (named != "score" or row["scores"].get("score") is None)
+    (field, value), kept = next(iter(changes.items())), end_of(run).imported
+    scores = [score.metadata for score in run.scores_of(row["trial"]) if score.metadata]
+    assert field in kept["fields"] or {"value": True} in scores or kept["cost"] == value, (kept, scores)
+
+
+def test_tokens_that_nobody_recorded_are_unknown(tmp_path, capfdbinary):
+    """lm-eval records none: `report` and `status` say unknown, and no zero; so they do of durations."""
+    imported(CAPS, tmp_path / "run")
+    for command in ("report", "status"):
+        told = call(capfdbinary, command, tmp_path / "run").out
+        assert "unknown (the replies have no usage)" in told and "0 in, 0 out" not in told, told
+        assert "the duration of 3 trials is unknown" in told, told
+    one, run = imported(one_result(tmp_path / "out.jsonl", tokenUsage={"prompt": 7}), tmp_path / "other")
+    assert one.ok and end_of(run).usage is None

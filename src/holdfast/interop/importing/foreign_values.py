@@ -10,7 +10,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -135,10 +135,17 @@ def _kept_scalar(value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
-        return value if value.bit_length() <= MOST_BITS else f"an integer of {value.bit_length()} bits"
+        return value if value.bit_length() <= MOST_BITS else _digits(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return str(value)
+
+
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # more digits than Python writes
+        return f"an integer of {value.bit_length()} bits"
 
 
 def _kept_text(text: str) -> str:
@@ -185,18 +192,31 @@ def number_of(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
+def plain_number(value: Any) -> float | None:
+    """As `number_of`, where true and false are no numbers."""
+    return None if isinstance(value, bool) else number_of(value)
+
+
 def token_count(value: Any) -> int | None:
     """A count of tokens that can be right; None for anything else."""
-    if isinstance(value, bool):
-        return None
-    found = number_of(value)
+    found = plain_number(value)
     return int(found) if found is not None and 0 <= found <= MOST_TOKENS and found == int(found) else None
 
 
+def known_seconds(value: Any) -> float | None:
+    """A duration that can be right; None for anything else."""
+    found = plain_number(value)
+    return found if found is not None and 0 <= found <= _LONGEST_SECONDS else None
+
+
 def seconds_of(value: Any) -> float:
-    """A duration; 0 where there is none that can be right."""
-    found = None if isinstance(value, bool) else number_of(value)
-    return found if found is not None and 0 <= found <= _LONGEST_SECONDS else 0.0
+    """A duration; 0 where it is unknown, as records have it."""
+    return known_seconds(value) or 0.0
+
+
+def unusable_fields(content: Mapping[str, Any], kinds: Mapping[str, Callable[[Any], Any]]) -> tuple[str, ...]:
+    """The fields that have a value, and not one of their kind: that for which a function gives None."""
+    return tuple(name for name, read in kinds.items() if content.get(name) is not None and read(content[name]) is None)
 
 
 def map_of(value: Any) -> dict[str, Any]:
