@@ -188,3 +188,26 @@ def test_scores_at_the_end_of_the_floats_are_reported(tmp_path, capfdbinary):
     (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(2)}, **members}))
     assert call(capfdbinary, "import", str(tmp_path / "l.eval"), "--run-dir", str(tmp_path / "run")).code == 0
     assert call(capfdbinary, "report", str(tmp_path / "run")).code == 0
+
+
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "planted-01", "password": "planted-02", "api_key": "planted-03",
+    "OPENAI_API_KEY": "planted-04", "Authorization": "planted-05", "hf_token": "planted-06",
+    "client_secret": "planted-07", "nested": {"db_password": "planted-08"},
+}  # fmt: skip
+
+
+def test_keys_and_passwords_get_into_no_record(tmp_path, capfdbinary):
+    """Wherever a log has room for them; found by the name of the field, and looked for in the records as text."""
+    event = {"event": "model", "model": "m/x", "input": [], "output": {}, "call": {"request": SECRETS}}
+    found = sample(1, metadata=SECRETS, store=SECRETS, sandbox=SECRETS, new_field=SECRETS, events=[event])
+    found["scores"] = {"exact": {"value": "C", "metadata": SECRETS}}
+    header = {"status": "success", "eval": spec(1, metadata=SECRETS, model_args=SECRETS, task_args=SECRETS)}
+    members = {"header.json": {**header, "plan": {"config": SECRETS}}, "samples/1_epoch_1.json": found}
+    (tmp_path / "l.eval").write_bytes(zip_bytes(members))
+    assert call(capfdbinary, "import", tmp_path / "l.eval", "--run-dir", tmp_path / "run").code == 0
+    records = call(capfdbinary, "cat", tmp_path / "run").out
+    assert '"exact"' in records
+    assert "planted" not in records
+    inputs = (path for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert not [path for path in inputs if b"planted" in path.read_bytes()]
