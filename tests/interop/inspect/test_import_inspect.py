@@ -211,3 +211,14 @@ def test_keys_and_passwords_get_into_no_record(tmp_path, capfdbinary):
     assert "planted" not in records
     inputs = (path for path in (tmp_path / "run").rglob("*") if path.is_file())
     assert not [path for path in inputs if b"planted" in path.read_bytes()]
+
+
+def test_a_sample_that_no_record_holds_is_skipped_by_name(tmp_path):
+    used = {f"m/{number}": {"input_tokens": 1} for number in range(10_001)}
+    members = {"samples/1_epoch_1.json": sample(1), "samples/2_epoch_1.json": sample(2, model_usage=used)}
+    (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(2)}, **members}))
+    told, run = imported(tmp_path / "l.eval", tmp_path / "run")
+    run.close()
+    [skipped] = told.skipped
+    assert told.states == {"valid": 1}
+    assert (skipped.where, "10,001 models" in skipped.reason) == ("samples/2_epoch_1.json", True)

@@ -15,6 +15,8 @@ from holdfast.models.message import EarlierMessage
 from holdfast.tasks.choices import checked_choices
 
 MOST_EPOCHS = 1_000_000
+_MOST_MODELS = 10_000
+"""Of one trial: the end of a trial names them all, and has to fit into a frame of the journal."""
 _LONGEST_PLACE = 4000
 _NO_NUMBER = "what was recorded is not a number"
 
@@ -23,6 +25,8 @@ def why_not_valid(trial: ForeignTrial) -> str:
     """Why a trial cannot be imported; empty if it can."""
     if not 1 <= trial.epoch <= MOST_EPOCHS:
         return f"its number is {trial.epoch}; it has to be between 1 and {MOST_EPOCHS}"
+    if len(trial.usage_by_model) > _MOST_MODELS:
+        return f"it names {len(trial.usage_by_model):,} models; at most {_MOST_MODELS:,} are recorded for a trial"
     return ""
 
 
