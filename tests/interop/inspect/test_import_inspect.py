@@ -222,3 +222,19 @@ def test_a_sample_that_no_record_holds_is_skipped_by_name(tmp_path):
     [skipped] = told.skipped
     assert told.states == {"valid": 1}
     assert (skipped.where, "10,001 models" in skipped.reason) == ("samples/2_epoch_1.json", True)
+
+
+def test_two_samples_of_one_id_in_a_json_log_are_named(tmp_path, capfdbinary):
+    content = {"status": "success", "eval": spec(2), "samples": [sample(1, "first"), sample(1, "last"), sample(2)]}
+    (tmp_path / "l.json").write_text(json.dumps(content))
+    done = call(capfdbinary, "import", tmp_path / "l.json", "--run-dir", tmp_path / "run")
+    assert (done.code, "imported 2 of 3 results" in done.out) == (1, True)
+    assert "skipped: samples[0]: samples[1] is sample 1 epoch 1 too, and counts" in done.out
+
+
+def test_trials_that_were_not_started_are_no_results(tmp_path, capfdbinary):
+    content = {"status": "error", "eval": spec(3), "samples": [sample(1)]}
+    (tmp_path / "l.json").write_text(json.dumps(content))
+    done = call(capfdbinary, "import", tmp_path / "l.json", "--run-dir", tmp_path / "run")
+    assert (done.code, "imported 1 of 1 result from Inspect." in done.out) == (0, True)
+    assert "1 valid, 2 not started" in done.out

@@ -411,7 +411,7 @@ def test_the_command(crashed, capfdbinary):
     assert [(log["source"], log["planned"]) for log in listed["logs"]] == [("filestore", 5)]
     assert listed["runs"] == []
     done = call(capfdbinary, "recover", crashed.log)
-    assert done.code == 0
+    assert done.code == 1
     assert "warning: sample 2 epoch 1" in done.err
     assert "segment.2.zip is missing" in done.err
     assert "1 of 5 are complete" in done.out
@@ -466,3 +466,29 @@ def test_a_pipe_in_the_place_of_the_database_is_named(crashed, ending):
     told = recover_log(crashed.log)
     assert by_id(told) == {"2": ("filestore", COMPLETE)}
     assert any("is not a regular file" in warning for warning in told.warnings)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["1"], "1 of 2 are complete; Inspect runs the others again:"),
+        (["1", "2"], "2 of 2 are complete; Inspect computes the metrics:"),
+        (["1", "2", "9"], "2 of 2 are complete, and 1 that the dataset does not have; Inspect computes the metrics:"),
+        (["9"], "0 of 2 are complete, and 1 that the dataset does not have; Inspect runs the others again:"),
+    ],
+)
+def test_the_count_of_complete_samples_is_that_of_the_dataset(tmp_path, monkeypatch, capfdbinary, names, said):
+    crashed = CrashedEval(tmp_path, monkeypatch, count=2)
+    crashed.write_log({name: (sample(name), summary(name)) for name in names})
+    done = call(capfdbinary, "recover", crashed.log)
+    assert (done.code, said in done.out) == (0, True)
+
+
+@pytest.mark.parametrize("change", [{"epoch": "1"}, {"id": None}, {"id": 1.5}])
+def test_a_sample_of_a_buffer_without_a_valid_key_is_named(crashed, capfdbinary, change):
+    crashed.write_segments({**summary(1), **change}, summary(2))
+    crashed.write_database({**summary(3), "epoch": "1"})
+    done = call(capfdbinary, "recover", crashed.log)
+    assert done.code == 1
+    assert "samples[0] has no valid id and epoch" in done.err
+    assert "sample 3 has no valid summary" in done.err

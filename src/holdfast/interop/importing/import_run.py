@@ -19,7 +19,7 @@ from holdfast.engine.opening.new_run import default_root, planned_contents
 from holdfast.engine.planning.inputs import WriteRows, input_name, raw_digest
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import StorageFailure, UsageError
-from holdfast.interop.importing.foreign_eval import ForeignEval, ForeignTrial, SkippedItem
+from holdfast.interop.importing.foreign_eval import ForeignEval, ForeignState, ForeignTrial, SkippedItem
 from holdfast.interop.importing.foreign_values import kept_value
 from holdfast.interop.importing.names import eval_title, valid_name
 from holdfast.interop.importing.spool import Spool
@@ -50,6 +50,7 @@ class ImportSummary(msgspec.Struct, frozen=True):
     found: int
     """Everything that could have been a trial."""
     imported: int
+    """Without trials that were planned and not started."""
     states: dict[str, int]
     by_axis: list[AxisCount]
     skipped: list[SkippedItem]
@@ -239,13 +240,14 @@ class _Writing:
 
     def _summary(self, root: Path) -> ImportSummary:
         tally, source = self._tally, self._source
+        not_started = tally.states[ForeignState.NOT_STARTED.value]
         return ImportSummary(
             run=str(root),
             tool=source.tool,
             place=source.place,
             name=valid_name(source.name),
-            found=tally.trials + tally.skipped_count,
-            imported=tally.trials,
+            found=tally.trials - not_started + tally.skipped_count,
+            imported=tally.trials - not_started,
             states=dict(tally.states),
             by_axis=[
                 AxisCount(axis, value, count)

@@ -87,9 +87,11 @@ def _read_whole(path: Path) -> ForeignEval:
     def items() -> Iterator[ForeignTrial | SkippedItem]:
         there: dict[SampleKey, int] = {}
         samples = list_of(content.get("samples"))
-        # Of two with one id, the last counts, as in an archive.
         for number, sample in enumerate(samples):
             if key := key_of(sample):
+                if key in there:
+                    # The last counts, as in an archive. There, Inspect writes a sample twice; here it does not.
+                    yield SkippedItem(f"samples[{there[key]}]", f"samples[{number}] is {key} too, and counts")
                 there[key] = number
             else:
                 yield SkippedItem(f"samples[{number}]", "it has no id and no epoch")

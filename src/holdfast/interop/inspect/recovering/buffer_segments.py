@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.interop.importing.foreign_values import UnreadableFile, read_regular_file
+from holdfast.interop.importing.foreign_values import UnreadableFile, list_of, map_of, read_regular_file
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.eval_archive import SampleKey, key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json, encode_json
@@ -35,7 +35,7 @@ class BufferSegments:
     def __init__(self, log: Path) -> None:
         self.folder = log.parent / _FOLDER / log.stem
         self.losses: list[str] = []
-        """Why the manifest cannot be used, if it is there and cannot."""
+        """Why the manifest, or an entry of it, cannot be used, if it is there and cannot."""
         self._manifest = self._read_manifest()
 
     @property
@@ -59,15 +59,21 @@ class BufferSegments:
 
     def samples(self) -> Iterator[BufferedSample]:
         """The samples that the manifest lists, complete or not."""
-        for item in _objects_in(self._manifest.get("samples")):
-            summary = item.get("summary")
-            if (key := key_of(summary)) is not None and isinstance(summary, dict):
-                yield BufferedSample(
-                    key,
-                    summary,
-                    FILESTORE,
-                    lambda key=key, item=item: self._rows_of(key, item),  # type: ignore[misc]
-                )
+        found = self._manifest.get("samples", [])
+        if not isinstance(found, list):
+            self.losses.append(f"{self.folder / _MANIFEST}: its samples are not a list")
+        for number, item in enumerate(list_of(found)):
+            summary = map_of(item).get("summary")
+            key = key_of(summary)
+            if key is None:
+                self.losses.append(f"{self.folder / _MANIFEST}: samples[{number}] has no valid id and epoch")
+                continue
+            yield BufferedSample(
+                key,
+                map_of(summary),
+                FILESTORE,
+                lambda key=key, item=item: self._rows_of(key, item),  # type: ignore[misc]
+            )
 
     def _rows_of(self, key: SampleKey, item: dict[str, Any]) -> SampleRows:
         losses: list[str] = []

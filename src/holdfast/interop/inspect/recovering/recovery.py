@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.errors import UsageError
+from holdfast.interop.importing.foreign_values import map_of
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError
 from holdfast.interop.inspect.eval_archive import SUFFIX, EvalArchive, SampleKey, key_of
 from holdfast.interop.inspect.log_writer import LogWriter
@@ -50,8 +51,16 @@ class RecoveredLog(msgspec.Struct, frozen=True):
     output: str
     planned: int | None
     complete: int
+    unplanned: int
+    """How many of the complete ones the dataset of the eval does not have."""
     samples: list[RecoveredSample]
     warnings: list[str]
+    """What was skipped, and what is lost."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was skipped or lost."""
+        return not self.warnings
 
 
 class Buffers(NamedTuple):
@@ -88,11 +97,14 @@ def recover_log(
         buffers = open_buffers(log, stack)
         recovery = _Recovery(archive, buffers, with_events=with_events)
         recovery.write(fs or RealFileSystem(), output)
+        header = archive.header()
+        complete = [sample for sample in recovery.samples if sample.state == COMPLETE]
         return RecoveredLog(
             str(log),
             str(output),
-            expected_samples(archive.header()),
-            sum(sample.state == COMPLETE for sample in recovery.samples),
+            expected_samples(header),
+            len(complete),
+            _unplanned(header, complete),
             recovery.samples,
             recovery.warnings,
         )
@@ -124,12 +136,13 @@ def open_buffers(log: Path, stack: contextlib.ExitStack) -> Buffers:
         try:
             database = stack.enter_context(BufferDatabase(path))
             _add(buffers, database.samples())
+            buffers.warnings.extend(f"{loss}; it is skipped" for loss in database.losses)
             break
         except sqlite3.Error as error:
             buffers.warnings.append(f"{path} cannot be read and is skipped: {error}")
     segments = BufferSegments(log)
-    buffers.warnings.extend(f"{loss}; it is skipped" for loss in segments.losses)
     _add(buffers, segments.samples())
+    buffers.warnings.extend(f"{loss}; it is skipped" for loss in segments.losses)
     return buffers
 
 
@@ -147,6 +160,17 @@ def expected_samples(header: dict[str, Any]) -> int | None:
     ids, size, epochs = dataset.get("sample_ids"), dataset.get("samples"), config.get("epochs")
     samples = len(ids) if isinstance(ids, list) else size
     return samples * (epochs if isinstance(epochs, int) else 1) if isinstance(samples, int) else None
+
+
+def _unplanned(header: dict[str, Any], complete: list[RecoveredSample]) -> int:
+    """How many samples are not among those that the eval was to run."""
+    ids = map_of(header["eval"].get("dataset")).get("sample_ids")
+    if isinstance(ids, list):
+        epochs = map_of(header["eval"].get("config")).get("epochs")
+        known, times = set(map(str, ids)), epochs if isinstance(epochs, int) else 1
+        return sum(sample.id not in known or sample.epoch > times for sample in complete)
+    planned = expected_samples(header)
+    return 0 if planned is None else max(0, len(complete) - planned)
 
 
 class _Recovery:
