@@ -492,3 +492,15 @@ def test_a_sample_of_a_buffer_without_a_valid_key_is_named(crashed, capfdbinary,
     assert done.code == 1
     assert "samples[0] has no valid id and epoch" in done.err
     assert "sample 3 has no valid summary" in done.err
+
+
+@pytest.mark.parametrize("bound", ["_MOST_SAMPLE", "_MOST_SUMMARIES"])
+def test_a_member_beyond_its_bound_is_named_and_not_read(crashed, monkeypatch, capfdbinary, bound):
+    """It would be read into memory as a whole."""
+    crashed.write_log({"1": (sample(1), summary(1))})
+    monkeypatch.setattr(f"holdfast.interop.inspect.eval_archive.{bound}", 100)
+    told = call(capfdbinary, "recover", crashed.log)
+    assert told.code == 1
+    assert "bytes; at most 100 are read" in told.err
+    is_sample = bound == "_MOST_SAMPLE"
+    assert ("transcript lost" in told.out, "1 of 5 are complete" in told.out) == (is_sample, not is_sample)
