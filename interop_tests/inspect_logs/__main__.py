@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 
 from rig import environment, install_model  # noqa: E402 - it lies beside this file
 
-PARTS = ("import", "export", "crashes")
+PARTS = ("import", "export", "shapes", "crashes")
 
 
 def main() -> int:
@@ -51,6 +51,10 @@ def _run(part: str, place: Path, plugin: Path, env: dict[str, str], chosen: argp
         from exported import compare_export
 
         return compare_export(place, env)
+    if part == "shapes":
+        from shapes import compare_shapes
+
+        return compare_shapes(chosen.seed)
     from crashes import run_crashes
 
     return run_crashes(place, plugin, chosen.seed, chosen.kills)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from scylla_trees import JUDGES, TIERS, result, spoil, write_result, write_tree
@@ -155,3 +156,46 @@ def test_a_tree_without_a_usable_result_makes_no_run(tmp_path):
     with pytest.raises(UsageError, match="no result that can be imported"):
         import_tree(tmp_path / "exp", tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_tiers_whose_names_are_no_text_stay_different(tmp_path):
+    root = write_tree(tmp_path / "exp", {"T0": 1})
+    for name in (b"T\xff", b"T\xfe"):
+        write_result(root, os.fsdecode(name), "00", 1, result(1))
+    summary = import_tree(root, tmp_path / "run")
+    assert (summary.imported, summary.skipped_count) == (3, 0)
+
+
+@pytest.mark.parametrize("value", ["0.9", float("nan"), float("inf"), True, [1], pytest.param(10**400, id="huge")])
+def test_a_score_that_is_no_number_is_kept_and_named(tmp_path, capfdbinary, value):
+    """It is under the imported fields as it was, or as text; it is no score, and the exit code is 1."""
+    root = write_tree(tmp_path / "exp", {"T0": 1})
+    write_result(root, "T0", "00", 1, result(1, judge_score=value, judges=[{"model": "j", "score": value}]))
+    told = call(capfdbinary, "import", root, "--run-dir", tmp_path / "run")
+    assert told.code == 1 and "of a wrong type and not used: judge_score (1), judges (1)" in told.out
+    run = Run(tmp_path / "run")
+    (trial,) = run.select("epoch>0")
+    row = run.result(trial)
+    assert row.state == "valid" and row.scores["judge_passed"] == 1
+    assert row.scores.get("judge_score") is None and row.scores.get("judges/j") is None and not row.scores.get("judges")
+    (end,) = [record for record in run.transcript(trial.key) if hasattr(record, "status")]
+    kept = end.imported["fields"]["judge_score"]
+    assert kept == (str(value) if isinstance(value, float) else value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "tokens"),
+    [
+        ({"token_stats": None, "tokens_input": "10"}, None),
+        ({"token_stats": {"input_tokens": 10**30}, "tokens_input": 10, "tokens_output": 5}, (10, 5)),
+        ({"token_stats": {"input_tokens": 1.5}, "tokens_input": -5}, None),
+        ({"token_stats": {"input_tokens": 0, "output_tokens": 0}}, (0, 0)),
+    ],
+)
+def test_tokens_are_a_count_or_unknown(tmp_path, capfdbinary, changes, tokens):
+    root = write_tree(tmp_path / "exp", {"T0": 1})
+    write_result(root, "T0", "00", 1, result(1, **changes))
+    import_tree(root, tmp_path / "run")
+    told = call(capfdbinary, "report", tmp_path / "run").out
+    expected = "unknown" if tokens is None else f"{tokens[0]} in, {tokens[1]} out"
+    assert f"tokens: {expected}" in told, told

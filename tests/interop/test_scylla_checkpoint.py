@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from scylla_trees import TIERS, result, spoil, write_checkpoint, write_result, write_tree
@@ -165,3 +167,69 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(tmp_path, moment):
     assert (root / "checkpoint.json").read_bytes() == before or count(completed(root)) == 5
     assert repair_checkpoint(root / "checkpoint.json").after == 5
     assert before in [path.read_bytes() for path in root.glob("checkpoint.json.backup-*")]
+
+
+@pytest.fixture
+def shut(monkeypatch):
+    """Makes directories unreadable, also for root."""
+
+    def refuse(*closed):
+        for name in ("listdir", "lstat", "stat"):
+            real = getattr(os, name)
+
+            def look(path, *args, real=real, name=name, **more):
+                above = {Path(path), *Path(path).parents} if name == "listdir" else set(Path(path).parents)
+                if above & set(closed):
+                    raise PermissionError(errno.EACCES, "Permission denied", str(path))
+                return real(path, *args, **more)
+
+            monkeypatch.setattr(os, name, look)
+
+    return refuse
+
+
+@pytest.mark.parametrize("closed", ["T0", "T0/00", "T0/00/run_02"])
+def test_a_directory_that_cannot_be_read_is_named_and_nothing_is_called_intact(tmp_path, capfdbinary, shut, closed):
+    """What could not be seen is said by repair and by import, each with the exit code 1."""
+    root = write_tree(tmp_path / "exp", SMALL)
+    shut(root / closed)
+    told = call(capfdbinary, "repair", root / "checkpoint.json")
+    seen = 4 if closed.endswith("run_02") else 2
+    assert told.code == 1 and f"{closed}/: the directory cannot be read: Permission denied" in told.out
+    assert f"1 directory could not be read; of the rest, {seen} of {seen} result files are intact" in told.out
+    told = call(capfdbinary, "import", root, "--run-dir", tmp_path / "run")
+    assert told.code == 1 and f"skipped: {closed}/: the directory cannot be read" in told.out
+    assert "1 directory could not be read; how many results are missing is not known" in told.out
+
+
+ODD_DIRECTORIES = [
+    "run_x",
+    "run_-1",
+    "run_+4",
+    "run_1_0",
+    "run_02.bak",
+    "run_03 ",
+    "run_٣",
+    "run_" + "9" * 26,
+    "attempt",
+]
+
+
+@pytest.mark.parametrize("place", [*(f"T0/00/{name}" for name in ODD_DIRECTORIES), ".hidden/00/run_01", "T0/00", "T0"])
+def test_a_result_that_lies_elsewhere_is_listed(tmp_path, place):
+    """Nothing that is called run_result.json is left out of both numbers."""
+    root = write_tree(tmp_path / "exp", SMALL)
+    (root / place).mkdir(parents=True, exist_ok=True)
+    (root / place / "run_result.json").write_text(json.dumps(result(1)))
+    found = repair_checkpoint(root / "checkpoint.json")
+    assert [fault.where for fault in found.faults] == [f"{place}/run_result.json"]
+    assert (found.counted, found.files, found.ok) == (5, 6, False)
+
+
+def test_a_link_to_another_tier_does_not_count_its_results_again(tmp_path):
+    root = write_tree(tmp_path / "exp", SMALL)
+    (root / "A").symlink_to(root / "T0")
+    (root / "B").symlink_to(root / "gone")
+    found = repair_checkpoint(root / "checkpoint.json")
+    assert (found.counted, found.files, found.unread_directories) == (5, 8, 1)
+    assert found.faults[0].reason == "it is a link to T0/00/run_01/run_result.json, which counts there"

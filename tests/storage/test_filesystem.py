@@ -123,12 +123,13 @@ def test_a_file_is_replaced_whole_or_not_at_all(fs, tmp_path):
 
 @pytest.mark.parametrize("operation", ["create", "write", "sync", "rename"])
 def test_a_replacement_that_fails_keeps_the_old_content(tmp_path, operation):
-    """A full disk on the way changes nothing."""
+    """A full disk on the way changes nothing, and nothing half-written stays on it."""
     path = tmp_path / "config.yaml"
     path.write_bytes(b"old")
     with pytest.raises(OSError, match="No space"):
         write_atomically(FaultyFileSystem(RealFileSystem(), [InjectedFault(operation, 1, errno.ENOSPC)]), path, b"new")
     assert path.read_bytes() == b"old"
+    assert [found.name for found in tmp_path.iterdir()] == ["config.yaml"]
 
 
 def test_a_file_that_shrinks_while_it_is_read_gives_what_is_left(tmp_path):

@@ -12,6 +12,8 @@ from holdfast.terminal.text import quantity
 IMPORT_NOTE = "import"
 """The kind of the note that says where a run was imported from."""
 RECORDED_COST = "recorded_cost"
+UNTIMED = "untimed"
+"""How many trials have no duration on record."""
 
 
 class ImportOrigin(NamedTuple):
@@ -24,13 +26,18 @@ class ImportOrigin(NamedTuple):
     currency: str = ""
     costed: int = 0
     """How many trials have such a cost."""
+    untimed: int = 0
+    """How many trials have no duration on record."""
 
     def text(self) -> str:
         """For people, in one sentence."""
-        origin = f"imported from {self.tool} ({self.place})"
-        if self.cost is None:
-            return origin
-        return f"{origin}; it recorded a cost of {self.cost:,.4f} {self.currency} for {quantity(self.costed, 'trial')}"
+        parts = [f"imported from {self.tool} ({self.place})"]
+        if self.cost is not None:
+            cost = f"{self.cost:,.4f} {self.currency}"
+            parts.append(f"it recorded a cost of {cost} for {quantity(self.costed, 'trial')}")
+        if self.untimed:
+            parts.append(f"the duration of {quantity(self.untimed, 'trial')} is unknown, and counted as 0")
+        return "; ".join(parts)
 
 
 def import_origin(reader: RunReader) -> ImportOrigin | None:
@@ -43,7 +50,11 @@ def import_origin(reader: RunReader) -> ImportOrigin | None:
 
 
 def _origin(data: dict[str, Any], cost: Any) -> ImportOrigin:
-    origin = ImportOrigin(str(data.get("tool", "another tool")), str(data.get("place", "unknown place")))
+    origin = ImportOrigin(
+        str(data.get("tool", "another tool")),
+        str(data.get("place", "unknown place")),
+        untimed=int(data.get(UNTIMED, 0)),
+    )
     if not isinstance(cost, dict) or not cost.get("trials"):
         return origin
     return origin._replace(

@@ -11,6 +11,7 @@ Contract, the same for every implementation:
 - A name made by `create`, `rename` or `make_directory` survives a power loss only after `sync_directory` of its parent.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -176,14 +177,24 @@ def write_atomically(fs: FileSystem, path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     if temporary.exists():
         fs.remove(temporary)
-    file = fs.create(temporary)
+    try:
+        _write_new(fs, temporary, data)
+        fs.rename(temporary, path)
+    except OSError:
+        # A full disk needs the room, and nobody else would remove it.
+        with contextlib.suppress(OSError):
+            fs.remove(temporary)
+        raise
+    fs.sync_directory(path.parent)
+
+
+def _write_new(fs: FileSystem, path: Path, data: bytes) -> None:
+    file = fs.create(path)
     try:
         file.write(data)
         file.sync()
     finally:
         file.close()
-    fs.rename(temporary, path)
-    fs.sync_directory(path.parent)
 
 
 def sync_name(fs: FileSystem, path: Path) -> None:

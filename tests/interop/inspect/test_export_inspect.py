@@ -241,3 +241,12 @@ def test_axes_and_trials_that_are_not_finished(tmp_path):
     with EvalArchive(Path(written[0].log)) as log:
         assert "not complete" in log.header()["error"]["message"]
         assert log.header()["results"]["total_samples"] == 4
+
+
+@pytest.mark.parametrize("format_", ["inspect", "parquet"])
+def test_only_json_lines_can_be_printed(run_path, tmp_path, capfdbinary, monkeypatch, format_):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    refused = call(capfdbinary, "export", run_path, "--to", format_, "--output", "-")
+    assert (refused.code, "cannot be printed" in refused.err) == (2, True)
+    assert sorted(tmp_path.iterdir()) == before

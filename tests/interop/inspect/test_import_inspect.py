@@ -163,3 +163,78 @@ def test_what_is_no_log_is_refused(tmp_path, content, capfdbinary):
 def test_values_are_numbers_by_the_rules_of_inspect(value, number):
     """What is no number is unscored here; Inspect warns, and counts a text that it cannot convert as 0."""
     assert score_number(value) == number
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_numbers_beyond_every_bound_are_kept_as_text_and_count_as_unscored(digits, tmp_path, capfdbinary):
+    """An integer that no float holds, wherever a log has a number; one with more digits than Python reads as well."""
+    huge = b"1" * digits
+    found = sample(
+        1, scores={"exact": {"value": "HUGE"}}, total_time="HUGE", turn_count="HUGE",
+        model_usage={"m/x": {"input_tokens": "HUGE", "total_cost": "HUGE"}, "n/y": {"total_cost": 0.5}},
+        events=[{"event": "model", "model": "m/x", "input": [], "output": {"time": "HUGE"}}],
+    )  # fmt: skip
+    members = {"samples/1_epoch_1.json": json.dumps(found).replace('"HUGE"', huge.decode()).encode()}
+    (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(1)}, **members}))
+    assert call(capfdbinary, "import", str(tmp_path / "l.eval"), "--run-dir", str(tmp_path / "run")).code == 0
+    with Run.open(tmp_path / "run") as run:
+        [row] = run.trials()
+        assert row.scores == {"exact": None}
+        assert run.report().tasks
+
+
+def test_scores_at_the_end_of_the_floats_are_reported(tmp_path, capfdbinary):
+    members = {f"samples/{ident}_epoch_1.json": sample(ident, scores={"s": {"value": 1.7e308}}) for ident in (1, 2)}
+    (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(2)}, **members}))
+    assert call(capfdbinary, "import", str(tmp_path / "l.eval"), "--run-dir", str(tmp_path / "run")).code == 0
+    assert call(capfdbinary, "report", str(tmp_path / "run")).code == 0
+
+
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "planted-01", "password": "planted-02", "api_key": "planted-03",
+    "OPENAI_API_KEY": "planted-04", "Authorization": "planted-05", "hf_token": "planted-06",
+    "client_secret": "planted-07", "nested": {"db_password": "planted-08"},
+}  # fmt: skip
+
+
+def test_keys_and_passwords_get_into_no_record(tmp_path, capfdbinary):
+    """Wherever a log has room for them; found by the name of the field, and looked for in the records as text."""
+    event = {"event": "model", "model": "m/x", "input": [], "output": {}, "call": {"request": SECRETS}}
+    found = sample(1, metadata=SECRETS, store=SECRETS, sandbox=SECRETS, new_field=SECRETS, events=[event])
+    found["scores"] = {"exact": {"value": "C", "metadata": SECRETS}}
+    header = {"status": "success", "eval": spec(1, metadata=SECRETS, model_args=SECRETS, task_args=SECRETS)}
+    members = {"header.json": {**header, "plan": {"config": SECRETS}}, "samples/1_epoch_1.json": found}
+    (tmp_path / "l.eval").write_bytes(zip_bytes(members))
+    assert call(capfdbinary, "import", tmp_path / "l.eval", "--run-dir", tmp_path / "run").code == 0
+    records = call(capfdbinary, "cat", tmp_path / "run").out
+    assert '"exact"' in records
+    assert "planted" not in records
+    inputs = (path for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert not [path for path in inputs if b"planted" in path.read_bytes()]
+
+
+def test_a_sample_that_no_record_holds_is_skipped_by_name(tmp_path):
+    used = {f"m/{number}": {"input_tokens": 1} for number in range(10_001)}
+    members = {"samples/1_epoch_1.json": sample(1), "samples/2_epoch_1.json": sample(2, model_usage=used)}
+    (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(2)}, **members}))
+    told, run = imported(tmp_path / "l.eval", tmp_path / "run")
+    run.close()
+    [skipped] = told.skipped
+    assert told.states == {"valid": 1}
+    assert (skipped.where, "10,001 models" in skipped.reason) == ("samples/2_epoch_1.json", True)
+
+
+def test_two_samples_of_one_id_in_a_json_log_are_named(tmp_path, capfdbinary):
+    content = {"status": "success", "eval": spec(2), "samples": [sample(1, "first"), sample(1, "last"), sample(2)]}
+    (tmp_path / "l.json").write_text(json.dumps(content))
+    done = call(capfdbinary, "import", tmp_path / "l.json", "--run-dir", tmp_path / "run")
+    assert (done.code, "imported 2 of 3 results" in done.out) == (1, True)
+    assert "skipped: samples[0]: samples[1] is sample 1 epoch 1 too, and counts" in done.out
+
+
+def test_trials_that_were_not_started_are_no_results(tmp_path, capfdbinary):
+    content = {"status": "error", "eval": spec(3), "samples": [sample(1)]}
+    (tmp_path / "l.json").write_text(json.dumps(content))
+    done = call(capfdbinary, "import", tmp_path / "l.json", "--run-dir", tmp_path / "run")
+    assert (done.code, "imported 1 of 1 result from Inspect." in done.out) == (0, True)
+    assert "1 valid, 2 not started" in done.out

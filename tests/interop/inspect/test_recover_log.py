@@ -18,6 +18,7 @@ from holdfast.interop.inspect.archive.zip_reader import ArchiveError
 from holdfast.interop.inspect.eval_archive import EvalArchive
 from holdfast.interop.inspect.recovering.crashed_logs import crashed_logs
 from holdfast.interop.inspect.recovering.recovery import COMPLETE, HOLLOW, INCOMPLETE, default_output, recover_log
+from holdfast.interop.inspect.sample_shape import faults_in
 from holdfast.storage.filesystem import RealFileSystem
 from holdfast.testing import FaultyFileSystem, InjectedFault, RecordingFileSystem, random_crash_state
 
@@ -186,12 +187,104 @@ def test_a_sample_that_is_damaged_in_the_log_gets_an_error(crashed):
     assert "scores" not in samples["2"]
 
 
-def test_null_scores_and_unknown_fields_do_no_harm(crashed):
-    odd = {"scores": {"exact": None, "b": {"value": None}}, "new_field": [1], "model_usage": None}
-    crashed.write_database(summary(1, **odd), rows={"events": [*events()[:3], {"event": "new kind", "uuid": "e9"}]})
-    _, samples, _, _ = recovered(crashed)
-    assert samples["1"]["scores"] == {"b": {"value": None}}
+def test_a_score_of_nan_and_unknown_fields_do_no_harm(crashed):
+    """The buffers of Inspect's have null where a score is NaN; a log with null could not be read."""
+    odd = {"scores": {"b": {"value": None}}, "new_field": [1]}
+    crashed.write_database(summary(1, **odd), rows={"events": events()[:3]})
+    told, samples, short, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("database", COMPLETE)}
+    assert samples["1"]["scores"]["b"]["value"] != samples["1"]["scores"]["b"]["value"]
+    assert short["1"]["scores"]["b"]["value"] != short["1"]["scores"]["b"]["value"]
     assert samples["1"]["new_field"] == [1]
+
+
+SCORED = {"scorers": [{"name": "exact"}]}
+PENDING = {
+    "event": "model",
+    "model": "m/x",
+    "input": [],
+    "tools": [],
+    "tool_choice": "auto",
+    "config": {},
+    "output": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"scores": None}, "it has no scores"),
+        ({"scores": {"exact": None}}, "the score 'exact' is missing"),
+        ({"messages": None}, "it has no messages"),
+        ({"events": [{**PENDING, "input_refs": [[0, 5]]}]}, "input_refs"),
+        ({"events": [{**PENDING, "pending": True}]}, "has no reply"),
+        ({"messages": [{"role": "user", "content": f"attachment://{HASH}"}]}, "attachments are missing"),
+        ({"events": None}, "Inspect cannot read events"),
+        ({"scores": [1]}, "Inspect cannot read scores"),
+        ({"events": [{"event": "new kind"}]}, "Inspect cannot read events[0].event"),
+        ({"output": {"choices": [{"message": {"role": "tool", "content": ""}}]}}, "output.choices[0].message.role"),
+    ],
+)
+def test_a_sample_of_the_log_that_is_not_whole_is_not_complete(tmp_path, monkeypatch, change, said):
+    """It gets an error that names what is missing, no scores, and nothing that Inspect would refuse."""
+    crashed = CrashedEval(tmp_path, monkeypatch, **SCORED)
+    crashed.write_log({"1": (sample(1, **change), summary(1)), "2": (sample(2), summary(2))})
+    told, samples, short, header = recovered(crashed)
+    assert by_id(told) == {"1": ("log", HOLLOW), "2": ("log", COMPLETE)}
+    assert said in samples["1"]["error"]["message"]
+    assert said in short["1"]["error"]
+    assert "scores" not in samples["1"]
+    assert "scores" not in short["1"]
+    assert header["results"]["completed_samples"] == 1
+    assert not faults_in(samples["1"], "sample")
+    assert not faults_in(short["1"], "summary")
+
+
+@pytest.mark.parametrize(
+    ("more", "change"),
+    [
+        ({}, {"scores": None}),
+        ({}, {"scores": {}}),
+        (SCORED, {"scores": {}}),
+        (SCORED, {"scores": {}, "limit": {"type": "time", "limit": 5}, "events": [{**PENDING, "pending": True}]}),
+        (SCORED, {"scores": None, "error": {"message": "m", "traceback": "t", "traceback_ansi": "t"}}),
+        ({"packages": {"inspect_ai": "0.4.0"}}, {"events": [{"event": "new kind"}]}),
+    ],
+)
+def test_a_sample_without_scores_is_as_inspect_left_it(tmp_path, monkeypatch, more, change):
+    """Without a scorer, or with one that gave none (`--no-score`), Inspect writes an empty map."""
+    crashed = CrashedEval(tmp_path, monkeypatch, **more)
+    crashed.write_log({"1": (sample(1, **change), summary(1, scores=None))})
+    told, samples, _, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("log", COMPLETE)}
+    assert samples["1"] == sample(1, **change)
+
+
+def test_a_whole_sample_of_a_buffer_is_better_than_one_that_is_not_whole(crashed):
+    crashed.write_log({"1": (sample(1, messages=None), summary(1))})
+    crashed.write_database(summary(1, at=0))
+    assert by_id(recovered(crashed)[0]) == {"1": ("database", COMPLETE)}
+
+
+@pytest.mark.parametrize("event", [{"event": "new kind"}, {"event": "model"}, {"event": "span_end", "id": 5}])
+def test_a_buffered_sample_that_inspect_cannot_read_gets_an_error(crashed, event):
+    crashed.write_database(summary(1), rows={"events": [*events(), {**event, "uuid": "e9"}]})
+    told, samples, short, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("database", HOLLOW)}
+    assert "Inspect cannot read events[3]" in samples["1"]["error"]["message"]
+    assert len(samples["1"]["events"]) == 4
+    assert not faults_in(samples["1"], "sample")
+    assert not faults_in(short["1"], "summary")
+
+
+@pytest.mark.parametrize("part", [b"[", b'{"a": 1}'])
+def test_damaged_summaries_are_named_and_samples_speak_for_themselves(crashed, part):
+    members = {"_journal/start.json": {"version": 2, "eval": crashed.spec}, "samples/1_epoch_1.json": sample(1)}
+    crashed.log.write_bytes(zip_bytes({**members, "_journal/summaries/1.json": part}))
+    told, _, short, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("log", COMPLETE)}
+    assert short["1"]["scores"] == {"exact": {"value": "C"}}
+    assert any("summaries/1.json" in warning for warning in told.warnings)
 
 
 def test_events_can_be_left_out(crashed):
@@ -274,16 +367,18 @@ def test_a_power_loss_leaves_no_output_or_a_whole_one(crashed):
 
 
 def test_memory_does_not_grow_with_the_log(crashed):
-    """Row 24 of recovery, for Inspect: samples in the log are copied in pieces."""
-    text = "x" * 4_000_000
-    crashed.write_log({str(n): (sample(n, text), summary(n)) for n in range(1, 5)}, method=zipfile.ZIP_STORED)
-    tracemalloc.start()
-    try:
-        recover_log(crashed.log)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 3_000_000
+    """Row 24 of recovery, for Inspect: samples of the log are read one at a time."""
+    peaks = []
+    for count in (2, 8):
+        entries = {str(n): (sample(n, "x" * 1_000_000), summary(n)) for n in range(1, count + 1)}
+        crashed.write_log(entries, method=zipfile.ZIP_STORED)
+        tracemalloc.start()
+        try:
+            recover_log(crashed.log, overwrite=True)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
 
 
 def test_the_list_says_where_each_log_can_be_recovered_from(crashed, tmp_path):
@@ -316,7 +411,7 @@ def test_the_command(crashed, capfdbinary):
     assert [(log["source"], log["planned"]) for log in listed["logs"]] == [("filestore", 5)]
     assert listed["runs"] == []
     done = call(capfdbinary, "recover", crashed.log)
-    assert done.code == 0
+    assert done.code == 1
     assert "warning: sample 2 epoch 1" in done.err
     assert "segment.2.zip is missing" in done.err
     assert "1 of 5 are complete" in done.out
@@ -339,3 +434,73 @@ def test_the_wrong_clock_of_a_summary_does_no_harm(crashed):
     crashed.write_log({"1": (sample(1), summary(1, completed_at="yesterday", started_at=START.format(1)))})
     crashed.write_database(summary(1, started_at=7))
     assert by_id(recovered(crashed)[0]) == {"1": ("log", COMPLETE)}
+
+
+def test_a_log_that_does_not_exist_or_is_a_pipe_is_refused(crashed, tmp_path, capfdbinary):
+    """A pipe without a writer would be waited for."""
+    os.mkfifo(tmp_path / "pipe.eval")
+    for name, said in (("nope.eval", "does not exist"), ("pipe.eval", "is not a file")):
+        told = call(capfdbinary, "recover", tmp_path / name)
+        assert (told.code, said in told.err) == (2, True)
+    assert call(capfdbinary, "import", tmp_path / "pipe.eval").code == 2
+    states = {listed.state for listed in crashed_logs(tmp_path) if listed.log.endswith("pipe.eval")}
+    assert states == {"unreadable"}
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "segment.1.zip"])
+def test_a_pipe_among_the_segments_is_named(crashed, name):
+    place = crashed.write_segments(summary(2)) / name
+    place.unlink()
+    os.mkfifo(place)
+    told = recover_log(crashed.log)
+    assert any("not a" in warning and name in warning for warning in told.warnings)
+
+
+@pytest.mark.parametrize("ending", ["", "-wal"])
+def test_a_pipe_in_the_place_of_the_database_is_named(crashed, ending):
+    database = crashed.write_database(summary(2))
+    place = database.with_name(database.name + ending)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    crashed.write_segments(summary(2))
+    told = recover_log(crashed.log)
+    assert by_id(told) == {"2": ("filestore", COMPLETE)}
+    assert any("is not a regular file" in warning for warning in told.warnings)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["1"], "1 of 2 are complete; Inspect runs the others again:"),
+        (["1", "2"], "2 of 2 are complete; Inspect computes the metrics:"),
+        (["1", "2", "9"], "2 of 2 are complete, and 1 that the dataset does not have; Inspect computes the metrics:"),
+        (["9"], "0 of 2 are complete, and 1 that the dataset does not have; Inspect runs the others again:"),
+    ],
+)
+def test_the_count_of_complete_samples_is_that_of_the_dataset(tmp_path, monkeypatch, capfdbinary, names, said):
+    crashed = CrashedEval(tmp_path, monkeypatch, count=2)
+    crashed.write_log({name: (sample(name), summary(name)) for name in names})
+    done = call(capfdbinary, "recover", crashed.log)
+    assert (done.code, said in done.out) == (0, True)
+
+
+@pytest.mark.parametrize("change", [{"epoch": "1"}, {"id": None}, {"id": 1.5}])
+def test_a_sample_of_a_buffer_without_a_valid_key_is_named(crashed, capfdbinary, change):
+    crashed.write_segments({**summary(1), **change}, summary(2))
+    crashed.write_database({**summary(3), "epoch": "1"})
+    done = call(capfdbinary, "recover", crashed.log)
+    assert done.code == 1
+    assert "samples[0] has no valid id and epoch" in done.err
+    assert "sample 3 has no valid summary" in done.err
+
+
+@pytest.mark.parametrize("bound", ["_MOST_SAMPLE", "_MOST_SUMMARIES"])
+def test_a_member_beyond_its_bound_is_named_and_not_read(crashed, monkeypatch, capfdbinary, bound):
+    """It would be read into memory as a whole."""
+    crashed.write_log({"1": (sample(1), summary(1))})
+    monkeypatch.setattr(f"holdfast.interop.inspect.eval_archive.{bound}", 100)
+    told = call(capfdbinary, "recover", crashed.log)
+    assert told.code == 1
+    assert "bytes; at most 100 are read" in told.err
+    is_sample = bound == "_MOST_SAMPLE"
+    assert ("transcript lost" in told.out, "1 of 5 are complete" in told.out) == (is_sample, not is_sample)

@@ -9,6 +9,7 @@ import click
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.cli.ui.standard_streams import say, write_output
+from holdfast.errors import UsageError
 from holdfast.run.locate import LATEST
 from holdfast.terminal.text import printable, quantity
 
@@ -33,6 +34,8 @@ def command(run: str, format_: str, output: Path | None, *, overwrite: bool, as_
     A log of Inspect's has one task and one model: a run becomes one log for each task, model and combination of axes.
     JSON lines and Parquet have a row for each trial; Parquet needs the extra `parquet`.
     """
+    if output == _STANDARD_OUTPUT and format_ != JSONL:
+        raise UsageError(f"--to {format_} cannot be printed.", hint="Name a file, or use --to jsonl.")
     if format_ != INSPECT:
         return _export_rows(run, format_, output, overwrite=overwrite, as_json=as_json)
     return _export_inspect(run, output, overwrite=overwrite, as_json=as_json)

@@ -34,8 +34,8 @@ _SHOWN_VALUES = 30
 def command(path: Path, run_dir: str | None, output: Path | None, *, as_json: bool) -> int:
     """Make a run of the results of another tool in PATH, which is left unchanged.
 
-    The run can be reported on, compared, exported and rescored. Exits with 1 if something in PATH was skipped. Of a
-    configuration of SiEval, an eval file is made instead.
+    The run can be reported on, compared, exported and rescored. Exits with 1 if something in PATH was skipped, is
+    known to be missing or has a wrong type. Of a configuration of SiEval, an eval file is made instead.
     """
     if find_kind(path).is_configuration:
         return _import_configuration(path, output, run_dir, as_json=as_json)
@@ -78,10 +78,13 @@ def _summary_lines(summary: ImportSummary) -> Iterator[str]:
         yield f"  {summary.tool} recorded a cost of {cost} for {quantity(summary.recorded_cost_trials, 'trial')}"
     if summary.unknown_fields:
         yield f"  kept, but not known here: {_fields_text(summary.unknown_fields)}"
+    if summary.unusable_fields:
+        yield f"  kept, but of a wrong type and not used: {_fields_text(summary.unusable_fields)}"
     skipped = [f"skipped: {item.where}: {item.reason}" for item in summary.skipped[:_SHOWN_LINES]]
     yield from (f"  {line}" for line in skipped)
     if summary.skipped_count > len(skipped):
         yield f"  … and {summary.skipped_count - len(skipped)} more; --json lists them"
+    yield from (f"  warning: {fault}" for fault in summary.faults)
     yield from (f"  note: {note}" for note in summary.notes)
     place = shell_word(summary.run)
     yield f"See its scores: holdfast report {place}"

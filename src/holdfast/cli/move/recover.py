@@ -54,7 +54,7 @@ def command(  # noqa: PLR0913 - one for each option
     """Download the run at URL into a directory, where it is an ordinary run.
 
     Of a crashed log of Inspect's, write one that Inspect can view and retry. With --list, list the runs and the crashed
-    logs in a directory, or the runs under a URL, instead.
+    logs in a directory, or the runs under a URL, instead. Exits with 1 if something in a log was skipped or is lost.
     """
     if listing:
         _list(place, as_json=as_json)
@@ -67,9 +67,8 @@ def command(  # noqa: PLR0913 - one for each option
     given = (to, merge, no_steps, output, no_events, overwrite)
     _check_options(dict(zip(_OF_RUNS + _OF_LOGS, map(bool, given), strict=True)), is_log=is_log)
     if is_log:
-        _recover_log(Path(place), output, with_events=not no_events, overwrite=overwrite, as_json=as_json)
-    else:
-        _recover_run(place, to, merge=merge, steps=not no_steps, as_json=as_json)
+        return _recover_log(Path(place), output, with_events=not no_events, overwrite=overwrite, as_json=as_json)
+    _recover_run(place, to, merge=merge, steps=not no_steps, as_json=as_json)
     return 0
 
 
@@ -105,7 +104,7 @@ def _recover_run(place: str, to: Path | None, *, merge: bool, steps: bool, as_js
         _print_recovered(recovered)
 
 
-def _recover_log(log: Path, output: Path | None, *, with_events: bool, overwrite: bool, as_json: bool) -> None:
+def _recover_log(log: Path, output: Path | None, *, with_events: bool, overwrite: bool, as_json: bool) -> int:
     from holdfast.interop.inspect.recovering.recovery import recover_log  # noqa: PLC0415 - for logs only
 
     recovered = recover_log(log, output, overwrite=overwrite, with_events=with_events)
@@ -113,6 +112,7 @@ def _recover_log(log: Path, output: Path | None, *, with_events: bool, overwrite
         print_json(recovered)
     else:
         _print_recovered_log(recovered)
+    return 0 if recovered.ok else 1
 
 
 def _print_recovered(recovered: Recovered) -> None:
@@ -139,9 +139,17 @@ def _print_recovered_log(recovered: RecoveredLog) -> None:
     click.echo(printable(f"Recovered {len(recovered.samples)} samples into {recovered.output}:"))
     for (state, source), count in counts.items():
         click.echo(f"{count:>8}  {state:<15}  from the {source}")
+    click.echo(_completeness_text(recovered))
+    click.echo(printable(f"  inspect eval-retry {shell_word(recovered.output)}"))
+
+
+def _completeness_text(recovered: RecoveredLog) -> str:
+    complete = recovered.complete - recovered.unplanned
     planned = "" if recovered.planned is None else f" of {recovered.planned}"
-    click.echo(f"{recovered.complete}{planned} are complete; Inspect runs the others again:")
-    click.echo(f"  inspect eval-retry {shell_word(recovered.output)}")
+    others = f", and {recovered.unplanned} that the dataset does not have" if recovered.unplanned else ""
+    is_whole = complete == recovered.planned and recovered.complete == len(recovered.samples)
+    then = "Inspect computes the metrics" if is_whole else "Inspect runs the others again"
+    return f"{complete}{planned} are complete{others}; {then}:"
 
 
 def _print_recoverable(found: list[Recoverable]) -> None:

@@ -12,6 +12,7 @@ import click
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.interop.scylla.checkpoint import CheckpointRepair, checkpoint_in, repair_checkpoint
+from holdfast.interop.scylla.result_tree import unread_text
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.locate import find_local_run
 from holdfast.run.repair.repair import RepairReport, repair_run
@@ -56,7 +57,7 @@ def _checkpoint_lines(repair: CheckpointRepair) -> list[str]:
     lines = [f"{repair.checkpoint}: {'repaired' if repair.changed else 'nothing to repair'}"]
     if repair.backup:
         lines.append(f"  The file as it was is in {repair.backup}.")
-    lines.append(f"  {repair.counted} of {repair.files} result files are intact and have a verdict.")
+    lines.append(f"  {_counted_text(repair)}")
     lines.append(f"  Completed runs: {repair.before} before, {repair.after} after, {repair.difference} more.")
     lines += [
         f"    {count.tier}: {count.files} files, {count.before} before, {count.after} after, {count.difference} more"
@@ -66,6 +67,13 @@ def _checkpoint_lines(repair: CheckpointRepair) -> list[str]:
     lines += _first_lines([f"corrected: {text}" for text in repair.corrected])
     lines += _first_lines([f"kept, without a result that counts: {text}" for text in repair.kept])
     return [*lines, *(f"  note: {note}" for note in repair.notes)]
+
+
+def _counted_text(repair: CheckpointRepair) -> str:
+    text = f"{repair.counted} of {repair.files} result files are intact and have a verdict"
+    if not repair.unread_directories:
+        return f"{text}."
+    return f"{unread_text(repair.unread_directories)}; of the rest, {text}."
 
 
 def _repair_lines(repair: RepairReport) -> list[str]:

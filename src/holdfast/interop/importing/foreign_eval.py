@@ -46,6 +46,8 @@ class ForeignScore(msgspec.Struct, omit_defaults=True):
     scorer: str
     value: Any = None
     """A number or a boolean; anything else is kept, and counts as unscored."""
+    is_number: bool = False
+    """Whether the format has numbers only: then a boolean counts as unscored too, and what is no number is named."""
     judge: str = ""
     """Who gave it, if a model did."""
     answer: str | None = None
@@ -99,6 +101,8 @@ class ForeignTrial(msgspec.Struct, omit_defaults=True):
     """Everything that has no place above, by the names of the other tool."""
     unknown: tuple[str, ...] = ()
     """The names among those that the reader does not know."""
+    unusable: tuple[str, ...] = ()
+    """The names of fields whose value is not of the type that the format has; they are among `fields`."""
 
 
 class SkippedItem(msgspec.Struct, frozen=True):
@@ -125,3 +129,5 @@ class ForeignEval:
     """What is known of the eval itself: kept in the run, and shown by nobody."""
     notes: list[str] = field(default_factory=list)
     """What a person should know; may grow while the items are read."""
+    faults: list[str] = field(default_factory=list)
+    """What contradicts itself or is known to be missing; the import is then no success. May grow as well."""

@@ -6,29 +6,59 @@ that JSON can hold.
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
 from holdfast.models.message import MOST_TOKENS, encodable
-from holdfast.spec.loading.key_detection import is_key_name, without_keys
+from holdfast.spec.loading.key_detection import (
+    has_credentials,
+    is_opaque,
+    may_name_secret,
+    names_secret,
+    without_keys,
+)
 from holdfast.tasks.json_values import MOST_BITS
 
 _DEEPEST = 60
 """Deeper values are kept as the text of their JSON."""
 _LONGEST_SECONDS = 1e9
+_MOST_DIGITS = 4000
+"""Of an integer; Python reads none with more than 4,300, as that takes a long time."""
 KEY_MARK = "[key]"
 
 
 class UnreadableFile(Exception):  # noqa: N818 - the message ends a sentence that begins with the file
     """Why a file cannot be used."""
+
+
+class NotRegularFileError(OSError):
+    """A pipe, a socket, a device or a directory, where a file was expected."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(errno.EINVAL, "It is not a regular file", str(path))
+
+
+def open_regular_file(path: Path) -> BinaryIO:
+    """Opens a file that is a file: every file of another tool is opened here.
+
+    Raises:
+        OSError: it is not one, or cannot be read.
+    """
+    # Non-blocking: the path may be a pipe without a writer.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise NotRegularFileError(path)
+    return open(descriptor, "rb")  # noqa: PTH123 - a descriptor is no path
 
 
 def read_regular_file(path: Path, limit: int) -> bytes:
@@ -38,13 +68,10 @@ def read_regular_file(path: Path, limit: int) -> bytes:
         UnreadableFile: it is not one, or cannot be read.
     """
     try:
-        # Non-blocking: the path may be a pipe without a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise UnreadableFile("it is not a file")
-        with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor is no path
+        with open_regular_file(path) as stream:
             data = stream.read(limit + 1)
+    except NotRegularFileError:
+        raise UnreadableFile("it is not a file") from None
     except OSError as error:
         raise UnreadableFile(f"it cannot be read: {error.strerror}") from None
     if len(data) > limit:
@@ -67,9 +94,34 @@ def parse_json(data: bytes) -> Any:
         return _parse_leniently(data)
 
 
-def _parse_leniently(data: bytes) -> Any:
+def load_json(data: bytes | bytearray | str) -> Any:
+    """The value of a JSON text, read as Python does; an integer of more digits than Python reads stays a text.
+
+    Raises:
+        ValueError: it is not JSON.
+        RecursionError: it is nested too deeply.
+    """
     try:
         return json.loads(data)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        return json.loads(data, parse_int=_integer)
+
+
+class LongInteger(str):
+    """The digits of an integer that Python does not read."""
+
+    __slots__ = ()
+
+
+def _integer(digits: str) -> int | LongInteger:
+    return int(digits) if len(digits) <= _MOST_DIGITS else LongInteger(digits)
+
+
+def _parse_leniently(data: bytes) -> Any:
+    try:
+        return load_json(data)
     except RecursionError:
         raise UnreadableFile("it is nested too deeply") from None
     except UnicodeDecodeError as error:
@@ -77,8 +129,6 @@ def _parse_leniently(data: bytes) -> Any:
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}"
         raise UnreadableFile(f"it is not valid JSON, or it is incomplete: {error.msg} ({at})") from None
-    except ValueError as error:  # an integer of more digits than Python reads
-        raise UnreadableFile(f"it cannot be read: {error}") from None
 
 
 def parse_json_object(data: bytes) -> dict[str, Any]:
@@ -101,12 +151,20 @@ def kept_value(value: Any, depth: int = 0) -> Any:
 
 
 def _kept_member(key: str, item: Any, depth: int) -> Any:
-    return KEY_MARK if isinstance(item, str) and item and _names_key(key) else kept_value(item, depth + 1)
+    return _hidden(item) if _is_secret(key, item) else kept_value(item, depth + 1)
 
 
-@lru_cache(4096)
-def _names_key(key: str) -> bool:
-    return is_key_name(key)
+def _is_secret(key: str, item: Any) -> bool:
+    return _names_secret(key) or (isinstance(item, str) and _may_name_secret(key) and is_opaque(item))
+
+
+def _hidden(item: Any) -> Any:
+    """What a secret was: whether there was one stays visible."""
+    return item if item is None or isinstance(item, bool) or item in ("", [], {}) else KEY_MARK
+
+
+_names_secret = lru_cache(4096)(names_secret)
+_may_name_secret = lru_cache(4096)(may_name_secret)
 
 
 @lru_cache(4096)
@@ -121,22 +179,43 @@ def _kept_scalar(value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
-        return value if value.bit_length() <= MOST_BITS else f"an integer of {value.bit_length()} bits"
+        return value if value.bit_length() <= MOST_BITS else _digits(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     return str(value)
 
 
+def _digits(value: int) -> str:
+    try:
+        return str(value)
+    except ValueError:  # more digits than Python writes
+        return f"an integer of {value.bit_length()} bits"
+
+
 def _kept_text(text: str) -> str:
-    found = encodable(text)
-    return without_keys(found, KEY_MARK) if isinstance(found, str) else str(found)
+    found = encodable(str(text))  # a LongInteger as well
+    if not isinstance(found, str):
+        return str(found)
+    return KEY_MARK if "://" in found and has_credentials(found) else without_keys(found, KEY_MARK)
 
 
 def _as_json_text(value: Any) -> str:
     try:
-        return _kept_text(json.dumps(value))
+        return _kept_text(json.dumps(_without_secrets(value)))
     except (RecursionError, ValueError):
         return "nested too deeply"
+
+
+def _without_secrets(value: Any) -> Any:
+    """The value as it was, however deep, but for its secrets."""
+    if isinstance(value, Mapping):
+        members = {str(key): item for key, item in value.items()}
+        return {
+            key: _hidden(item) if _is_secret(key, item) else _without_secrets(item) for key, item in members.items()
+        }
+    if isinstance(value, str):
+        return _kept_text(value)
+    return [_without_secrets(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def plain_text(value: Any) -> str:
@@ -157,18 +236,31 @@ def number_of(value: Any) -> float | None:
     return found if math.isfinite(found) else None
 
 
+def plain_number(value: Any) -> float | None:
+    """As `number_of`, where true and false are no numbers."""
+    return None if isinstance(value, bool) else number_of(value)
+
+
 def token_count(value: Any) -> int | None:
     """A count of tokens that can be right; None for anything else."""
-    if isinstance(value, bool):
-        return None
-    found = number_of(value)
+    found = plain_number(value)
     return int(found) if found is not None and 0 <= found <= MOST_TOKENS and found == int(found) else None
 
 
+def known_seconds(value: Any) -> float | None:
+    """A duration that can be right; None for anything else."""
+    found = plain_number(value)
+    return found if found is not None and 0 <= found <= _LONGEST_SECONDS else None
+
+
 def seconds_of(value: Any) -> float:
-    """A duration; 0 where there is none that can be right."""
-    found = None if isinstance(value, bool) else number_of(value)
-    return found if found is not None and 0 <= found <= _LONGEST_SECONDS else 0.0
+    """A duration; 0 where it is unknown, as records have it."""
+    return known_seconds(value) or 0.0
+
+
+def unusable_fields(content: Mapping[str, Any], kinds: Mapping[str, Callable[[Any], Any]]) -> tuple[str, ...]:
+    """The fields that have a value, and not one of their kind: that for which a function gives None."""
+    return tuple(name for name, read in kinds.items() if content.get(name) is not None and read(content[name]) is None)
 
 
 def map_of(value: Any) -> dict[str, Any]:

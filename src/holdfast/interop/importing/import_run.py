@@ -19,19 +19,20 @@ from holdfast.engine.opening.new_run import default_root, planned_contents
 from holdfast.engine.planning.inputs import WriteRows, input_name, raw_digest
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import StorageFailure, UsageError
-from holdfast.interop.importing.foreign_eval import ForeignEval, ForeignTrial, SkippedItem
+from holdfast.interop.importing.foreign_eval import ForeignEval, ForeignState, ForeignTrial, SkippedItem
 from holdfast.interop.importing.foreign_values import kept_value
 from holdfast.interop.importing.names import eval_title, valid_name
 from holdfast.interop.importing.spool import Spool
-from holdfast.interop.importing.tally import AxisCount, ImportTally, ScorerFacts
+from holdfast.interop.importing.tally import MOST_NAMED, AxisCount, ImportTally, ScorerFacts
 from holdfast.interop.importing.trial_records import TrialRecords, foreign_key, sample_key
 from holdfast.interop.importing.valid_trial import sample_row, valid_trial, why_not_valid
 from holdfast.models.catalogue import IMPORTED
+from holdfast.models.message import UNKNOWN_USAGE
 from holdfast.run.core.inputs import LISTED_TRIALS, InputSource, SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.provenance import utc_timestamp
-from holdfast.run.core.records import NoteRecord, Record
-from holdfast.run.import_origin import IMPORT_NOTE, RECORDED_COST
+from holdfast.run.core.records import REPLY_NOTE, NoteRecord, Record
+from holdfast.run.import_origin import IMPORT_NOTE, RECORDED_COST, UNTIMED
 from holdfast.run.session.create import create_run, refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec, plain_data, resolve, typed_eval
 from holdfast.storage.filesystem import FileSystem
@@ -49,6 +50,7 @@ class ImportSummary(msgspec.Struct, frozen=True):
     found: int
     """Everything that could have been a trial."""
     imported: int
+    """Without trials that were planned and not started."""
     states: dict[str, int]
     by_axis: list[AxisCount]
     skipped: list[SkippedItem]
@@ -56,16 +58,20 @@ class ImportSummary(msgspec.Struct, frozen=True):
     skipped_count: int
     unknown_fields: dict[str, int]
     """Fields that are not known here, and in how many trials; they are kept."""
+    unusable_fields: dict[str, int]
+    """Fields whose value is not what their format has, and in how many trials; they are kept, and count as missing."""
     recorded_cost: float | None
     """What the other tool says that the trials cost, as far as it does."""
     recorded_cost_trials: int
     currency: str
     notes: list[str]
+    faults: list[str]
+    """What contradicts itself or is known to be missing."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was skipped."""
-        return not self.skipped_count
+        """Whether nothing was skipped, and nothing is known to be missing or wrong."""
+        return not self.skipped_count and not self.faults and not self.unusable_fields
 
 
 def import_run(source: ForeignEval, root: Path | None = None, fs: FileSystem | None = None) -> ImportSummary:
@@ -211,6 +217,9 @@ class _Writing:
         records = TrialRecords(self._source.tool, {task.name: task.slots for task in prepared.tasks})
         for trial in self._spool.trials():
             yield from records.of(trial)
+        for model in self._tally.unmetered:
+            text = f"{model}: {self._source.tool} did not record the tokens of every trial."
+            yield NoteRecord(kind=REPLY_NOTE, text=text, data={"model": model, "about": UNKNOWN_USAGE})
         yield NoteRecord(kind=IMPORT_NOTE, text=f"imported from {self._source.tool}", data=self._note())
 
     def _note(self) -> dict[str, Any]:
@@ -221,20 +230,24 @@ class _Writing:
             "at": utc_timestamp(),
             "trials": tally.trials,
             "skipped": tally.skipped_count,
+            "faults": kept_value(source.faults[:MOST_NAMED]),
             "unknown_fields": dict(tally.unknown),
+            "unusable_fields": dict(tally.unusable),
+            UNTIMED: tally.untimed,
             RECORDED_COST: {"amount": float(tally.cost), "currency": source.currency, "trials": tally.costed},
             "details": kept_value(source.details),
         }
 
     def _summary(self, root: Path) -> ImportSummary:
         tally, source = self._tally, self._source
+        not_started = tally.states[ForeignState.NOT_STARTED.value]
         return ImportSummary(
             run=str(root),
             tool=source.tool,
             place=source.place,
             name=valid_name(source.name),
-            found=tally.trials + tally.skipped_count,
-            imported=tally.trials,
+            found=tally.trials - not_started + tally.skipped_count,
+            imported=tally.trials - not_started,
             states=dict(tally.states),
             by_axis=[
                 AxisCount(axis, value, count)
@@ -244,10 +257,12 @@ class _Writing:
             skipped=tally.skipped,
             skipped_count=tally.skipped_count,
             unknown_fields=dict(tally.unknown.most_common()),
+            unusable_fields=dict(tally.unusable.most_common()),
             recorded_cost=float(tally.cost) if tally.costed else None,
             recorded_cost_trials=tally.costed,
             currency=source.currency,
             notes=source.notes,
+            faults=source.faults,
         )
 
 

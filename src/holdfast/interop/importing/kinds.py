@@ -61,6 +61,10 @@ def find_kind(path: Path) -> ForeignKind:
     """
     if not path.exists():
         raise UsageError(f"{path} does not exist.", hint="Name a file or a directory of another tool.")
+    if not path.is_file() and not path.is_dir():
+        raise UsageError(
+            f"{path} is neither a file nor a directory.", hint="Name a file or a directory of another tool."
+        )
     if Layout(path).journal.is_dir():
         raise UsageError(f"{path} is a run already.", hint="Only results of other tools are imported.")
     for kind in KINDS:

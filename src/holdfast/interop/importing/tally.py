@@ -6,6 +6,7 @@ Of a trial only its coordinates stay in memory, of a sample its id and a digest.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -13,14 +14,16 @@ from typing import Any
 import msgspec
 
 from holdfast.digests import canonical_json, packed_digest
-from holdfast.interop.importing.foreign_eval import ForeignSample, ForeignTrial, SkippedItem
-from holdfast.interop.importing.foreign_values import number_of
+from holdfast.interop.importing.foreign_eval import ForeignSample, ForeignState, ForeignTrial, SkippedItem
+from holdfast.interop.importing.foreign_values import known_seconds, number_of, plain_number
 from holdfast.tasks.datasets.listed_trials import list_line
 
-_MOST_NAMED = 10_000
+MOST_NAMED = 10_000
 _MOST_UNKNOWN = 1000
 _MOST_SLOTS = 200
 """Of a task. Every valid trial has all of them, so many would make a large run of a few results."""
+_MOST_COST = 1e15
+"""Of a trial; a larger one is kept and not added, because sums of it are no longer numbers."""
 _OTHERS = "(others)"
 
 
@@ -70,6 +73,11 @@ class ImportTally:
         self.skipped: list[SkippedItem] = []
         self.skipped_count = 0
         self.unknown: Counter[str] = Counter()
+        self.unusable: Counter[str] = Counter()
+        self.unmetered: dict[str, None] = {}
+        """The models with trials whose tokens are unknown."""
+        self.untimed = 0
+        """Trials whose duration is unknown."""
         self.by_axis: dict[str, Counter[str]] = {}
         self.states: Counter[str] = Counter()
         self.cost = Fraction(0)
@@ -80,7 +88,7 @@ class ImportTally:
     def skip(self, item: SkippedItem) -> None:
         """Counts something that is not imported; the first of many are named."""
         self.skipped_count += 1
-        if len(self.skipped) < _MOST_NAMED:
+        if len(self.skipped) < MOST_NAMED:
             self.skipped.append(item)
 
     def is_new(self, key: str) -> bool:
@@ -108,14 +116,25 @@ class ImportTally:
         facts.trials.setdefault(trial.model, []).append((sample_key, trial.epoch, place))
         for axis, value in trial.axes.items():
             self.by_axis.setdefault(axis, Counter())[value] += 1
-        for name in trial.unknown:
-            self.unknown[name if name in self.unknown or len(self.unknown) < _MOST_UNKNOWN else _OTHERS] += 1
+        _count(self.unknown, trial.unknown)
+        _count(self.unusable, trial.unusable)
+        self._add_spending(trial)
         self._add_cost(trial.cost)
         self._add_scorers(facts, trial)
 
+    def _add_spending(self, trial: ForeignTrial) -> None:
+        """Takes note of what is unknown: a record has zeros for it."""
+        if trial.state is ForeignState.NOT_STARTED:
+            return
+        self.untimed += known_seconds(trial.seconds) is None
+        was_asked = trial.state is not ForeignState.FAILED or bool(trial.calls) or trial.answer is not None
+        is_metered = bool(trial.calls) and all(call.usage is not None for call in trial.calls)
+        if was_asked and trial.usage is None and not trial.usage_by_model and not is_metered:
+            self.unmetered[trial.model] = None
+
     def _add_cost(self, cost: Any) -> None:
-        amount = None if isinstance(cost, bool) else number_of(cost)
-        if amount is not None and amount >= 0:
+        amount = plain_number(cost)
+        if amount is not None and 0 <= amount <= _MOST_COST:
             # Exact: the sum does not depend on the order of the files.
             self.cost += Fraction(amount)
             self.costed += 1
@@ -134,6 +153,12 @@ class ImportTally:
 
     def _task(self, name: str) -> TaskFacts:
         return self.tasks.setdefault(name, TaskFacts())
+
+
+def _count(counts: Counter[str], names: Iterable[str]) -> None:
+    """Counts names; there may be any number of them, of which the first are told apart."""
+    for name in names:
+        counts[name if name in counts or len(counts) < _MOST_UNKNOWN else _OTHERS] += 1
 
 
 class AxisCount(msgspec.Struct, frozen=True):

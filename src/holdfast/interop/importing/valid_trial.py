@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.interop.importing.foreign_eval import ForeignSample, ForeignScore, ForeignTrial
-from holdfast.interop.importing.foreign_values import kept_value, plain_text
+from holdfast.interop.importing.foreign_values import kept_value, plain_number, plain_text
 from holdfast.interop.importing.names import judge_name, sample_id, scorer_name, valid_name
 from holdfast.models.message import EarlierMessage
 from holdfast.tasks.choices import checked_choices
 
 MOST_EPOCHS = 1_000_000
+_MOST_MODELS = 10_000
+"""Of one trial: the end of a trial names them all, and has to fit into a frame of the journal."""
 _LONGEST_PLACE = 4000
+_NO_NUMBER = "what was recorded is not a number"
 
 
 def why_not_valid(trial: ForeignTrial) -> str:
     """Why a trial cannot be imported; empty if it can."""
     if not 1 <= trial.epoch <= MOST_EPOCHS:
         return f"its number is {trial.epoch}; it has to be between 1 and {MOST_EPOCHS}"
+    if len(trial.usage_by_model) > _MOST_MODELS:
+        return f"it names {len(trial.usage_by_model):,} models; at most {_MOST_MODELS:,} are recorded for a trial"
     return ""
 
 
@@ -43,6 +49,7 @@ def valid_trial(trial: ForeignTrial) -> ForeignTrial:
         error=None if trial.error is None else _recordable(trial.error),
         fields=kept_value(trial.fields),
         unknown=tuple(valid_name(name) for name in trial.unknown),
+        unusable=tuple(dict.fromkeys(map(valid_name, [*trial.unusable, *_unusable_scores(trial.scores)]))),
     )
 
 
@@ -57,15 +64,26 @@ def _recordable(value: Any) -> Any:
     return msgspec.convert(kept_value(msgspec.to_builtins(value)), type(value))
 
 
+def _unusable_scores(scores: Iterable[ForeignScore]) -> Iterator[str]:
+    return (score.scorer for score in scores if score.value is not None and _is_unusable(score))
+
+
+def _is_unusable(score: ForeignScore) -> bool:
+    return score.is_number and plain_number(score.value) is None
+
+
 def _valid_score(score: ForeignScore) -> ForeignScore:
+    is_kept = score.value is not None and _is_unusable(score)
+    metadata = {**score.metadata, "value": score.value} if is_kept else score.metadata
+    explanation = plain_text(score.explanation)
     return msgspec.structs.replace(
         score,
         scorer=scorer_name(score.scorer),
         judge=judge_name(score.judge) if score.judge else "",
-        value=kept_value(score.value),
+        value=None if is_kept else kept_value(score.value),
         answer=None if score.answer is None else plain_text(score.answer),
-        explanation=plain_text(score.explanation),
-        metadata=kept_value(score.metadata),
+        explanation=explanation or (_NO_NUMBER if is_kept else ""),
+        metadata=kept_value(metadata),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from holdfast.errors import UsageError
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json
 
@@ -14,6 +15,7 @@ SUFFIX = ".eval"
 HEADER, START, SUMMARIES, REDUCTIONS = "header.json", "_journal/start.json", "summaries.json", "reductions.json"
 _SUMMARY_PARTS, _CONFIG_UPDATES, _SAMPLES = "_journal/summaries/", "_journal/config_updates/", "samples/"
 _MOST_HEADER = 256 << 20
+_MOST_SUMMARIES = 64 << 20
 _MOST_DIGITS = 10
 _MOST_SAMPLE = 512 << 20
 """The largest member that is read as a whole."""
@@ -52,10 +54,14 @@ class EvalArchive:
         """Opens it.
 
         Raises:
+            UsageError: there is no file.
             ArchiveError: it is not a log, or not a whole one.
             OSError: it cannot be read.
         """
         self.path = path
+        if not path.is_file():
+            what = "is not a file" if path.exists() else "does not exist"
+            raise UsageError(f"{path} {what}.", hint="Name a log of Inspect's.")
         self.zip = ZipReader(path)
         if HEADER not in self.zip and START not in self.zip:
             self.zip.__exit__()
@@ -107,17 +113,26 @@ class EvalArchive:
 
     def summaries(self) -> Iterator[dict[str, Any]]:
         """The summaries of samples, in the order they were written; of several for one sample, the last counts."""
-        for name in self._summary_members():
-            found = self._value(name, _MOST_SAMPLE)
-            if not isinstance(found, list):
-                raise self._wrong(name, "is not a list")
-            yield from (summary for summary in found if key_of(summary))
+        for name in self.summary_members():
+            yield from self.summaries_in(name)
+
+    def summaries_in(self, name: str) -> Iterator[dict[str, Any]]:
+        """The summaries in one member.
+
+        Raises:
+            ArchiveError: it is damaged, or too large.
+        """
+        found = self._value(name, _MOST_SUMMARIES)
+        if not isinstance(found, list):
+            raise self._wrong(name, "is not a list")
+        yield from (summary for summary in found if key_of(summary))
 
     def summaries_size(self) -> int:
         """How many bytes the summaries have."""
-        return sum(self.zip.entries[name].size for name in self._summary_members())
+        return sum(self.zip.entries[name].size for name in self.summary_members())
 
-    def _summary_members(self) -> list[str]:
+    def summary_members(self) -> list[str]:
+        """The names of the members with summaries, in the order in which they were written."""
         return [SUMMARIES] if SUMMARIES in self.zip else self._numbered(_SUMMARY_PARTS)
 
     def config_updates(self) -> list[Any]:

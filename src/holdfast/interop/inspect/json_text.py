@@ -3,19 +3,21 @@
 import json
 from typing import Any
 
+from holdfast.interop.importing.foreign_values import load_json
+
 
 class InvalidJson(ValueError):  # noqa: N818 - reads as a sentence where it is raised
     """The bytes are not JSON that can be read."""
 
 
-def decode_json(data: bytes | str) -> Any:
+def decode_json(data: bytes | bytearray | str) -> Any:
     """The value of a JSON text.
 
     Raises:
         InvalidJson: it is not JSON, or is nested too deeply.
     """
     try:
-        return json.loads(data)
+        return load_json(data)
     except RecursionError as error:
         raise InvalidJson("it is nested too deeply") from error
     except ValueError as error:

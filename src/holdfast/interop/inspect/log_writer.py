@@ -14,6 +14,8 @@ VERSION = 2
 """Of Inspect's format."""
 _IN_MEMORY = 8 << 20
 _PIECE = 1 << 20
+_MOST_USED = 1e15
+"""Of tokens, or of money: a larger figure is not one that was measured, and sums of it would overflow."""
 
 
 class LogWriter:
@@ -97,6 +99,6 @@ def _object_pieces(value: dict[str, Any]) -> Iterator[bytes]:
 def _add_usage(totals: dict[str, dict[str, float]], usage: Any) -> None:
     for model, figures in usage.items() if isinstance(usage, dict) else ():
         for name, number in figures.items() if isinstance(figures, dict) else ():
-            if isinstance(number, int | float) and not isinstance(number, bool):
+            if isinstance(number, int | float) and not isinstance(number, bool) and 0 <= number <= _MOST_USED:
                 own = totals.setdefault(model, {})
                 own[name] = own.get(name, 0) + number

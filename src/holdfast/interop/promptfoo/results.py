@@ -28,16 +28,19 @@ from holdfast.interop.importing.foreign_eval import (
 from holdfast.interop.importing.foreign_values import (
     UnreadableFile,
     kept_value,
+    known_seconds,
     list_of,
     map_of,
-    number_of,
+    open_regular_file,
     others,
     parse_json,
     parse_json_object,
+    plain_number,
     plain_text,
     prompt_messages,
     prompt_of,
     token_count,
+    unusable_fields,
 )
 from holdfast.models.message import Usage
 from holdfast.run.core.records import Failure
@@ -59,6 +62,21 @@ _COMPARED = frozenset({"equals", "contains", "icontains", "starts-with"})
 _OWN_SCORES = frozenset({"pass", "score"})
 
 
+def _latency(milliseconds: Any) -> float | None:
+    found = plain_number(milliseconds)
+    return None if found is None else known_seconds(found / 1000)
+
+
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "success": lambda value: value if isinstance(value, bool) else None,
+    "score": plain_number,
+    "cost": plain_number,
+    "latencyMs": _latency,
+    "namedScores": lambda value: value if isinstance(value, dict) else None,
+}
+"""What the fields are that have a type."""
+
+
 class _Results(msgspec.Struct):
     results: list[msgspec.Raw]
     version: Any = None
@@ -77,7 +95,7 @@ def recognises(path: Path) -> bool:
     """Whether it is such a file, by its first bytes."""
     if not path.is_file():
         return False
-    with path.open("rb") as stream:
+    with open_regular_file(path) as stream:
         head = stream.read(_HEAD_BYTES)
     if _is_result_line(head.partition(b"\n")[0]):
         return True
@@ -95,7 +113,7 @@ def _is_result_line(line: bytes) -> bool:
 
 def read(path: Path) -> ForeignEval:
     """The eval in a file."""
-    with path.open("rb") as stream:
+    with open_regular_file(path) as stream:
         is_lines = _is_result_line(stream.readline(_HEAD_BYTES))
     if is_lines:
         return ForeignEval(_TOOL, path.stem, str(path.absolute()), _ResultReading(_lines_of(path)).items)
@@ -104,7 +122,7 @@ def read(path: Path) -> ForeignEval:
 
 def _lines_of(path: Path) -> Callable[[], Iterator[bytes]]:
     def lines() -> Iterator[bytes]:
-        with path.open("rb") as stream:
+        with open_regular_file(path) as stream:
             yield from (line for line in stream if line.strip())
 
     return lines
@@ -112,7 +130,7 @@ def _lines_of(path: Path) -> Callable[[], Iterator[bytes]]:
 
 def _mapped(path: Path) -> mmap.mmap:
     """The bytes of a file, which the system reads as they are needed; the results are slices of them."""
-    with path.open("rb") as stream:
+    with open_regular_file(path) as stream:
         return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
 
 
@@ -181,28 +199,33 @@ class _ResultReading:
         )
         sample, epoch = self._sample(task, model, result)
         output = response.get("output")
-        has_failed = result.get("failureReason") == _ERROR or (output is None and not result.get("gradingResult"))
-        usage = _token_usage(map_of(result.get("tokenUsage") or response.get("tokenUsage")))
+        state = _state_of(result, response)
+        tokens = map_of(result.get("tokenUsage") or response.get("tokenUsage"))
+        usage = _token_usage(tokens)
         answer = None if output is None else plain_text(output)
         calls = (ForeignCall(prompt_messages(prompt.get("raw")), answer, usage=usage),) if answer is not None else ()
-        latency = number_of(result.get("latencyMs"))
+        unusable = (*unusable_fields(result, _KINDS), *(f"tokenUsage.{name}" for name in _unusable_tokens(tokens)))
         error = plain_text(result.get("error") or response.get("error"))
         return ForeignTrial(
             place=where,
             task=task,
             model=model,
             sample=sample,
-            state=ForeignState.FAILED if has_failed else ForeignState.VALID,
+            state=state,
             epoch=epoch,
             answer=answer,
             calls=calls,
             scores=tuple(_assertion_scores(result)),
             usage=usage,
             cost=result.get("cost", response.get("cost")),
-            seconds=None if latency is None else latency / 1000,
-            error=Failure("error", error or "it failed") if has_failed else None,
-            fields={**others(result, _PLACED), "response": others(response, ["output"])},
+            seconds=_latency(result.get("latencyMs")),
+            error=Failure("error", error or "it failed") if state is ForeignState.FAILED else None,
+            fields={
+                **others(result, [name for name in _PLACED if name not in unusable]),
+                "response": others(response, ["output"]),
+            },
             unknown=tuple(name for name in result if name not in _KNOWN),
+            unusable=unusable,
         )
 
     def _sample(self, task: str, model: str, result: dict[str, Any]) -> tuple[ForeignSample, int]:
@@ -224,6 +247,18 @@ class _ResultReading:
         return name
 
 
+def _state_of(result: dict[str, Any], response: dict[str, Any]) -> ForeignState:
+    """As promptfoo counts it: a provider's error is an error, whatever else the result says."""
+    has_nothing = response.get("output") is None and not result.get("gradingResult")
+    if result.get("failureReason") == _ERROR or response.get("error") or has_nothing:
+        return ForeignState.FAILED
+    return ForeignState.VALID if isinstance(result.get("success"), bool) else ForeignState.NO_VERDICT
+
+
+def _unusable_tokens(given: dict[str, Any]) -> tuple[str, ...]:
+    return unusable_fields(given, dict.fromkeys(("prompt", "completion", "cached"), token_count))
+
+
 def _provider_name(provider: Any) -> str:
     given = map_of(provider)
     return plain_text(given.get("label")) or plain_text(given.get("id")) or plain_text(provider) or "provider"
@@ -239,16 +274,17 @@ def _assertion_scores(result: dict[str, Any]) -> Iterator[ForeignScore]:
     reason = plain_text(graded.get("reason"))
     if isinstance(result.get("success"), bool):
         yield ForeignScore("pass", result["success"], explanation=reason)
-    if number_of(result.get("score")) is not None:
-        parts = list_of(graded.get("componentResults"))
-        yield ForeignScore("score", result["score"], explanation=reason, metadata={"componentResults": parts})
+    if result.get("score") is not None:
+        metadata = {"componentResults": list_of(graded.get("componentResults"))}
+        yield ForeignScore("score", result["score"], is_number=True, explanation=reason, metadata=metadata)
     for name, value in map_of(result.get("namedScores")).items():
-        yield ForeignScore(f"metric.{name}" if name in _OWN_SCORES else name, value)
+        yield ForeignScore(f"metric.{name}" if name in _OWN_SCORES else name, value, is_number=True)
 
 
 def _token_usage(given: dict[str, Any]) -> Usage | None:
     prompt, completion = token_count(given.get("prompt")), token_count(given.get("completion"))
-    if prompt is None and completion is None:
+    if prompt is None or completion is None:
+        # A 0 for one of them would be invented.
         return None
     reasoning = token_count(map_of(given.get("completionDetails")).get("reasoning")) or 0
-    return Usage(prompt or 0, completion or 0, token_count(given.get("cached")) or 0, reasoning)
+    return Usage(prompt, completion, token_count(given.get("cached")) or 0, reasoning)

@@ -18,7 +18,7 @@ import msgspec
 from holdfast.errors import ConfigurationError, StorageFailure, UsageError
 from holdfast.interop.importing.foreign_eval import SkippedItem
 from holdfast.interop.importing.foreign_values import UnreadableFile, read_regular_file
-from holdfast.interop.scylla.result_tree import CHECKPOINT, ScyllaResult, run_results
+from holdfast.interop.scylla.result_tree import CHECKPOINT, ScyllaResult, UnreadDirectory, run_results
 from holdfast.storage import RealFileSystem
 from holdfast.storage.filesystem import FileSystem, write_atomically
 
@@ -52,6 +52,8 @@ class CheckpointRepair(msgspec.Struct, frozen=True):
     files: int
     counted: int
     """Those of the files that are whole and have a verdict."""
+    unread_directories: int
+    """Directories that cannot be read; results in them are not among the files."""
     before: int
     after: int
     difference: int
@@ -130,7 +132,7 @@ def _read_tree(root: Path) -> _Found:
     for item in run_results(root):
         if isinstance(item, SkippedItem):
             found.faults.append(item)
-            found.files[item.where.partition("/")[0]] += 1
+            found.files[item.where.partition("/")[0]] += not isinstance(item, UnreadDirectory)
         else:
             _add_result(found, item)
     return found
@@ -207,6 +209,7 @@ def _report(
         backup=backup,
         files=found.files.total(),
         counted=len(verdicts),
+        unread_directories=sum(isinstance(fault, UnreadDirectory) for fault in found.faults),
         before=len(old),
         after=len(new),
         difference=len(new) - len(old),

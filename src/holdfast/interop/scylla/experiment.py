@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +16,27 @@ from holdfast.interop.importing.foreign_eval import (
 )
 from holdfast.interop.importing.foreign_values import (
     UnreadableFile,
+    known_seconds,
     list_of,
     map_of,
-    number_of,
     others,
     parse_json_object,
+    plain_number,
     plain_text,
     read_regular_file,
     token_count,
+    unusable_fields,
 )
-from holdfast.interop.scylla.result_tree import CHECKPOINT, CONFIG, ScyllaResult, is_result_tree, run_results
+from holdfast.interop.scylla.result_tree import (
+    CHECKPOINT,
+    CONFIG,
+    ScyllaResult,
+    UnreadDirectory,
+    is_result_tree,
+    run_results,
+    text_of_name,
+    unread_text,
+)
 from holdfast.models.message import Usage
 
 _TOOL = "ProjectScylla"
@@ -40,6 +51,15 @@ _KNOWN = frozenset(
         "criteria_scores",
     }
 )
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "judge_score": plain_number,
+    "cost_usd": plain_number,
+    "duration_seconds": known_seconds,
+    "judge_passed": lambda value: value if isinstance(value, bool) else None,
+    "judges": lambda value: value if isinstance(value, list) else None,
+    "criteria_scores": lambda value: value if isinstance(value, dict) else None,
+}
+"""What the fields are that have a type."""
 _JUDGE_FIELDS = ("model", "score", "reasoning")
 
 
@@ -60,7 +80,7 @@ def read(path: Path) -> ForeignEval:
     root = _root_of(path) or path
     notes: list[str] = []
     config, checkpoint = (_read_config(root, name, notes) for name in (CONFIG, Path(CHECKPOINT)))
-    experiment = _Experiment(root, config)
+    experiment = _Experiment(root, config, notes)
     name = plain_text(config.get("experiment_id") or checkpoint.get("experiment_id")) or root.resolve().name
     details = {"config": config, "checkpoint": {**others(checkpoint, ["completed_runs"])}}
     return ForeignEval(_TOOL, name, str(root.absolute()), experiment.items, details=details, notes=notes)
@@ -78,8 +98,8 @@ def _read_config(root: Path, name: Path, notes: list[str]) -> dict[str, Any]:
 class _Experiment:
     """The trials of one experiment."""
 
-    def __init__(self, root: Path, config: dict[str, Any]) -> None:
-        self._root = root
+    def __init__(self, root: Path, config: dict[str, Any], notes: list[str]) -> None:
+        self._root, self._notes = root, notes
         self._task = plain_text(config.get("experiment_id")) or root.resolve().name
         self._model = "+".join(_model_names(config)) or "agent"
         repository, commit = plain_text(config.get("task_repo")), plain_text(config.get("task_commit"))
@@ -87,11 +107,16 @@ class _Experiment:
         self._sample = ForeignSample(id="task", input=asked, metadata={"task_repo": repository, "task_commit": commit})
 
     def items(self) -> Iterable[ForeignTrial | SkippedItem]:
+        unread = 0
         for found in run_results(self._root):
+            unread += isinstance(found, UnreadDirectory)
             yield found if isinstance(found, SkippedItem) else self._trial(found)
+        if unread:
+            self._notes.append(f"{unread_text(unread)}; how many results are missing is not known")
 
     def _trial(self, found: ScyllaResult) -> ForeignTrial:
         place, content = found.place, found.content
+        unusable = (*unusable_fields(content, _KINDS), *_unusable_tokens(content))
         return ForeignTrial(
             place=place.where,
             task=self._task,
@@ -99,12 +124,14 @@ class _Experiment:
             sample=self._sample,
             state=ForeignState.NO_VERDICT if found.verdict is None else ForeignState.VALID,
             epoch=place.run,
-            axes={"tier": place.tier, "subtest": place.subtest},
+            # Names of directories are bytes; those that are no text stay different.
+            axes={"tier": text_of_name(place.tier), "subtest": text_of_name(place.subtest)},
             scores=tuple(_verdict_scores(found)),
             usage=_run_usage(content),
+            unusable=unusable,
             cost=content.get("cost_usd"),
             seconds=content.get("duration_seconds"),
-            fields=others(content, _PLACED),
+            fields=others(content, [name for name in _PLACED if name not in unusable]),
             unknown=tuple(name for name in content if name not in _KNOWN),
         )
 
@@ -120,14 +147,15 @@ def _verdict_scores(found: ScyllaResult) -> Iterator[ForeignScore]:
     reasoning, grade = plain_text(content.get("judge_reasoning")), content.get("judge_grade")
     if verdict is not None:
         yield ForeignScore("judge_passed", verdict, explanation=reasoning)
-    if number_of(content.get("judge_score")) is not None:
-        yield ForeignScore("judge_score", content["judge_score"], answer=plain_text(grade) or None)
+    if content.get("judge_score") is not None:
+        yield ForeignScore("judge_score", content["judge_score"], is_number=True, answer=plain_text(grade) or None)
     yield from _judge_scores(list_of(content.get("judges")))
     for name, given in map_of(content.get("criteria_scores")).items():
         score = given if isinstance(given, dict) else {"score": given}
         yield ForeignScore(
             f"criteria.{name}",
             score.get("score"),
+            is_number=True,
             explanation=plain_text(score.get("explanation")),
             metadata=others(score, ["score", "explanation"]),
         )
@@ -145,6 +173,7 @@ def _judge_scores(judges: list[Any]) -> Iterator[ForeignScore]:
         yield ForeignScore(
             "judges",
             judge.get("score") if is_valid else None,
+            is_number=True,
             judge=name,
             answer=plain_text(judge.get("grade")) or None,
             explanation=plain_text(judge.get("reasoning")) or ("" if is_valid else "the judge gave no valid verdict"),
@@ -156,7 +185,18 @@ def _run_usage(content: dict[str, Any]) -> Usage | None:
     """The tokens; `token_stats` says more than the two fields beside it."""
     stats = map_of(content.get("token_stats"))
     given = [
-        token_count(stats.get("input_tokens", content.get("tokens_input"))),
-        token_count(stats.get("output_tokens", content.get("tokens_output"))),
+        next((count for value in pair if (count := token_count(value)) is not None), None)
+        for pair in (
+            (stats.get("input_tokens"), content.get("tokens_input")),
+            (stats.get("output_tokens"), content.get("tokens_output")),
+        )
     ]
-    return None if given == [None, None] else Usage(given[0] or 0, given[1] or 0)
+    # With one of the two unknown, so is the usage: a 0 for it would be invented.
+    return None if given[0] is None or given[1] is None else Usage(given[0], given[1])
+
+
+def _unusable_tokens(content: dict[str, Any]) -> Iterator[str]:
+    stats = map_of(content.get("token_stats"))
+    yield from unusable_fields(content, dict.fromkeys(("tokens_input", "tokens_output"), token_count))
+    for name in unusable_fields(stats, dict.fromkeys(("input_tokens", "output_tokens"), token_count)):
+        yield f"token_stats.{name}"

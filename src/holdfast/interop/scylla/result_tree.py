@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,12 @@ CHECKPOINT = "checkpoint.json"
 CONFIG = Path("config") / "experiment.json"
 RESULT_BYTES = 256 << 20
 _RUN = re.compile(r"run_0*([0-9]{1,9})")
+_LEVELS = 3
+"""Of directories, above a result."""
+
+
+class UnreadDirectory(SkippedItem, frozen=True):
+    """A directory that cannot be read: how many results it holds is not known."""
 
 
 class ResultPlace(NamedTuple):
@@ -47,21 +54,74 @@ class ScyllaResult(NamedTuple):
 
 
 def find_results(root: Path) -> Iterator[ResultPlace | SkippedItem]:
-    """Every result file of a tree by its place, in order; of several for one run, the first."""
+    """Every result file of a tree by its place, in order; of several for one run, the first.
+
+    A result at another place, and a directory that cannot be read, are named: nothing is left out in silence.
+    """
     seen: dict[tuple[str, str, int], str] = {}
-    for tier in _directories(root):
-        for subtest in _directories(tier):
-            for run in _directories(subtest):
-                path = run / RESULT
-                if (match := _RUN.fullmatch(run.name)) is None or not os.path.lexists(path):
-                    continue
-                place = ResultPlace(path, _relative(root, path), tier.name, subtest.name, int(match[1]))
-                if why := _why_not_inside(root, path):
-                    yield SkippedItem(place.where, why)
-                elif earlier := seen.setdefault(place[2:], place.where) != place.where and seen[place[2:]]:
-                    yield SkippedItem(place.where, f"it is a second result of the same run, beside {earlier}")
-                else:
-                    yield place
+    for found in _result_files(root, root, _LEVELS):
+        yield found if isinstance(found, SkippedItem) else _place_of(root, found, seen)
+
+
+def _result_files(root: Path, above: Path, levels: int) -> Iterator[Path | SkippedItem]:
+    """The result file in a directory, and those in the directories below it."""
+    try:
+        # Names alone: the tree may be large. Directories of runs are not listed at all.
+        names = sorted(os.listdir(above)) if levels else _result_name(above)  # noqa: PTH208
+    except OSError as error:
+        reason = f"the directory cannot be read: {error.strerror}; results in it are not counted"
+        yield UnreadDirectory(f"{_relative(root, above)}/", reason)
+        return
+    if RESULT in names and above != root:
+        yield above / RESULT
+    for name in names if levels else ():
+        yield from _files_below(root, above / name, levels - 1)
+
+
+def _result_name(run: Path) -> list[str]:
+    try:
+        os.lstat(run / RESULT)
+    except FileNotFoundError:
+        return []
+    return [RESULT]
+
+
+def _files_below(root: Path, path: Path, levels: int) -> Iterator[Path | SkippedItem]:
+    try:
+        is_directory = stat.S_ISDIR(path.stat().st_mode)
+    except OSError as error:
+        reason = "it is a link that leads nowhere" if path.is_symlink() else f"it cannot be read: {error.strerror}"
+        yield UnreadDirectory(_relative(root, path), f"{reason}; results in it are not counted")
+        return
+    if is_directory:
+        yield from _result_files(root, path, levels)
+
+
+def _place_of(root: Path, path: Path, seen: dict[tuple[str, str, int], str]) -> ResultPlace | SkippedItem:
+    where = _relative(root, path)
+    if why := _why_misplaced(path.relative_to(root)) or _why_not_inside(root, path):
+        return SkippedItem(where, why)
+    subtest = path.parent.parent
+    place = ResultPlace(path, where, subtest.parent.name, subtest.name, _run_number(path.parent.name) or 0)
+    earlier = seen.setdefault(place[2:], where)
+    if earlier != where:
+        return SkippedItem(where, f"it is a second result of the same run, beside {earlier}")
+    return place
+
+
+def _why_misplaced(path: Path) -> str:
+    """Why a file relative to the tree is not where results are; empty if it is."""
+    directories = path.parts[:-1]
+    if len(directories) != _LEVELS:
+        return "results are in TIER/SUBTEST/run_NN, and it is not"
+    if any(name.startswith(".") for name in directories):
+        return "it is in a hidden directory"
+    return "" if _run_number(directories[-1]) is not None else "its directory has no name of a run, such as run_01"
+
+
+def _run_number(name: str) -> int | None:
+    match = _RUN.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def run_results(root: Path) -> Iterator[ScyllaResult | SkippedItem]:
@@ -85,17 +145,10 @@ def read_run_result(place: ResultPlace) -> ScyllaResult | SkippedItem:
 
 
 def is_result_tree(root: Path) -> bool:
-    """Whether a directory is such a tree: it has a result, whole or not."""
-    return root.is_dir() and next(find_results(root), None) is not None
-
-
-def _directories(above: Path) -> list[Path]:
-    """The directories in another one, in order."""
-    try:
-        names = sorted(os.listdir(above))  # noqa: PTH208 - names alone: the tree may be large
-    except OSError:
-        return []
-    return [path for name in names if not name.startswith(".") and (path := above / name).is_dir()]
+    """Whether a directory is such a tree: it has a result, whole or not, or a checkpoint beside what it cannot show."""
+    found = find_results(root) if root.is_dir() else iter(())
+    has_checkpoint = os.path.lexists(root / CHECKPOINT)
+    return any(has_checkpoint or not isinstance(item, UnreadDirectory) for item in found)
 
 
 def _why_not_inside(root: Path, path: Path) -> str:
@@ -104,8 +157,23 @@ def _why_not_inside(root: Path, path: Path) -> str:
         real = path.resolve(strict=True)
     except (OSError, RuntimeError):
         return "it is a link that leads nowhere"
-    return "" if real.is_relative_to(root.resolve()) else "it is a link that leads out of the experiment"
+    inside = root.resolve()
+    if not real.is_relative_to(inside):
+        return "it is a link that leads out of the experiment"
+    target, here = real.relative_to(inside), path.relative_to(root)
+    is_other = target != here and target.name == RESULT and not _why_misplaced(target)
+    return f"it is a link to {_relative(inside, real)}, which counts there" if is_other else ""
 
 
 def _relative(root: Path, path: Path) -> str:
-    return path.relative_to(root).as_posix().encode(errors="backslashreplace").decode()
+    return text_of_name(path.relative_to(root).as_posix())
+
+
+def text_of_name(name: str) -> str:
+    """A name from a file system as text; bytes that are no text are written as escapes."""
+    return name.encode(errors="backslashreplace").decode()
+
+
+def unread_text(count: int) -> str:
+    """So many directories, as a sentence."""
+    return f"{count} {'directory' if count == 1 else 'directories'} could not be read"

@@ -22,6 +22,17 @@ KEY_NAMES = frozenset(
     }
 )
 _QUERY_NAMES = KEY_NAMES | {"key", "password", "secret", "sig", "signature", "token"}
+_SECRET_WORDS = frozenset(
+    {
+        *("apikey", "auth", "authorization", "bearer", "cookie", "credential", "credentials", "passphrase", "passwd"),
+        *("password", "passwords", "privatekey", "pwd", "secret", "secrets"),
+    }
+)
+_KEY_WORDS = frozenset({"key", "keys", "token"})
+"""As the last word of a name; before it, `api` and its like leave no doubt."""
+_KINDS_OF_KEYS = frozenset({"access", "api", "auth", "bearer", "master", "private", "refresh", "session", "signing"})
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_OPAQUE = re.compile(r"(?=\S*[0-9])\S{8,}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 _PREFIXES = (
@@ -68,6 +79,29 @@ def _may_hold_key(text: str) -> bool:
 def is_key_name(name: str) -> bool:
     """Whether a field or header of this name holds a key: `api_key`, `X-Api-Key`, `authorization`."""
     return _letters(name) in KEY_NAMES
+
+
+def names_secret(name: str) -> bool:
+    """Whether a name from another tool says that its value is secret: `OPENAI_API_KEY`, `dbPassword`, `client-secret`.
+
+    Wider than `is_key_name`, which decides about refusing a configuration.
+    """
+    words = [word.lower() for word in _WORD.findall(name)]
+    if is_key_name(name) or not _SECRET_WORDS.isdisjoint(words):
+        return True
+    is_variable = name.isupper() and len(words) > 1
+    return may_name_secret(name) and (is_variable or not _KINDS_OF_KEYS.isdisjoint(words))
+
+
+def may_name_secret(name: str) -> bool:
+    """Whether a name may be that of a secret, and may be that of something else: `token`, `answer_key`."""
+    words = _WORD.findall(name)
+    return bool(words) and words[-1].lower() in _KEY_WORDS
+
+
+def is_opaque(text: str) -> bool:
+    """Whether a text is one word with a digit in it, of some length: nothing that a person would say."""
+    return _OPAQUE.fullmatch(text) is not None
 
 
 def is_variable_name(text: str) -> bool:

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Self
 import zstandard
 
 from holdfast.errors import ConfigurationError
+from holdfast.interop.importing.foreign_values import open_regular_file
 from holdfast.interop.inspect.archive import zip_format as fmt
 from holdfast.interop.inspect.archive.zip_format import ZipEntry
 
@@ -46,7 +47,7 @@ class ZipReader:
             OSError: the file cannot be read.
         """
         self.path = path
-        self._file = path.open("rb")
+        self._file = open_regular_file(path)
         try:
             self.entries = _by_name(path, self._read_directory())
         except BaseException:
@@ -62,7 +63,7 @@ class ZipReader:
     def __contains__(self, name: str) -> bool:
         return name in self.entries
 
-    def read(self, name: str, most: int) -> bytes:
+    def read(self, name: str, most: int) -> bytearray:
         """The whole content of a member.
 
         Raises:
@@ -71,7 +72,10 @@ class ZipReader:
         entry = self.entries[name]
         if entry.size > most:
             raise self._refused(name, f"has {entry.size:,} bytes; at most {most:,} are read")
-        return b"".join(self.pieces(name))
+        found = bytearray()
+        for piece in self.pieces(name):
+            found += piece
+        return found
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """The content of a member, a piece at a time; checked when the last one has been read.

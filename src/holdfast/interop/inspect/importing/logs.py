@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.interop.importing.foreign_eval import ForeignEval, ForeignTrial, SkippedItem
-from holdfast.interop.importing.foreign_values import list_of, map_of
+from holdfast.interop.importing.foreign_values import UnreadableFile, list_of, map_of, read_regular_file
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError
 from holdfast.interop.inspect.eval_archive import SUFFIX, EvalArchive, SampleKey, key_of
 from holdfast.interop.inspect.importing.sample_trial import LogFacts, sample_trial
@@ -87,9 +87,11 @@ def _read_whole(path: Path) -> ForeignEval:
     def items() -> Iterator[ForeignTrial | SkippedItem]:
         there: dict[SampleKey, int] = {}
         samples = list_of(content.get("samples"))
-        # Of two with one id, the last counts, as in an archive.
         for number, sample in enumerate(samples):
             if key := key_of(sample):
+                if key in there:
+                    # The last counts, as in an archive. There, Inspect writes a sample twice; here it does not.
+                    yield SkippedItem(f"samples[{there[key]}]", f"samples[{number}] is {key} too, and counts")
                 there[key] = number
             else:
                 yield SkippedItem(f"samples[{number}]", "it has no id and no epoch")
@@ -107,7 +109,9 @@ def _read_json(path: Path) -> dict[str, Any]:
             hint="Convert it first, as an .eval is read a sample at a time: inspect log convert --to eval",
         )
     try:
-        return map_of(decode_json(path.read_bytes()))
+        return map_of(decode_json(read_regular_file(path, _MOST_JSON)))
+    except UnreadableFile as error:
+        raise ArchiveError(f"{path} cannot be used: {error}.") from error
     except InvalidJson as error:
         raise ArchiveError(f"{path} is not valid JSON: {error}.", hint="The log is damaged.") from error
 

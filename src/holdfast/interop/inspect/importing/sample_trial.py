@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from holdfast.interop.importing.foreign_eval import ForeignCall, ForeignSample, ForeignScore, ForeignState, ForeignTrial
-from holdfast.interop.importing.foreign_values import list_of, map_of, plain_text
+from holdfast.interop.importing.foreign_values import list_of, map_of, number_of, plain_text, seconds_of
 from holdfast.interop.inspect.attachments import resolved
 from holdfast.interop.inspect.eval_archive import SampleKey
 from holdfast.interop.inspect.importing.inspect_messages import message_of, reply_of, usage_of
@@ -150,7 +150,6 @@ def _call(event: dict[str, Any], said: list[Any], facts: LogFacts, attachments: 
     output = map_of(resolved(event.get("output"), attachments))
     text, reply = reply_of(output)
     model = plain_text(event.get("model"))
-    seconds = output.get("time")
     return ForeignCall(
         messages=[message_of(message) for message in resolved(said, attachments)],
         text=text,
@@ -158,7 +157,7 @@ def _call(event: dict[str, Any], said: list[Any], facts: LogFacts, attachments: 
         model="" if model == facts.model else model,
         usage=usage_of(output.get("usage")),
         at=_seconds_since_1970(event.get("timestamp")),
-        seconds=float(seconds) if isinstance(seconds, int | float) else 0.0,
+        seconds=seconds_of(output.get("time")),
     )
 
 
@@ -183,7 +182,7 @@ def _error(value: Any) -> Failure | None:
 def _cost(sample: dict[str, Any]) -> float | None:
     """What Inspect says that the sample cost, if it says so of every model."""
     costs = [map_of(usage).get("total_cost") for usage in map_of(sample.get("model_usage")).values()]
-    numbers = [cost for cost in costs if isinstance(cost, int | float)]
+    numbers = [number for cost in costs if (number := number_of(cost)) is not None]
     return sum(numbers) if numbers and len(numbers) == len(costs) else None
 
 

@@ -1,8 +1,9 @@
 """The value of a score as a number, by the rules of Inspect's `accuracy` and `mean`."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
+
+from holdfast.interop.importing.foreign_values import number_of
 
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -10,10 +11,8 @@ _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 
 def score_number(value: Any) -> float | None:
     """The number that a value stands for; None if it is not a number, or says that there is no score."""
-    if isinstance(value, int | float):
-        return float(value) if math.isfinite(value) else None
     if not isinstance(value, str):
-        return None
+        return number_of(value)
     if value in _LETTERS:
         return _LETTERS[value]
     return _WORDS.get(value.lower(), _numeral(value))
@@ -21,10 +20,9 @@ def score_number(value: Any) -> float | None:
 
 def _numeral(text: str) -> float | None:
     try:
-        found = float(text)
+        return number_of(float(text))
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
 
 
 def named_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:

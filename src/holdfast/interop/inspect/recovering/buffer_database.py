@@ -85,11 +85,18 @@ class BufferDatabase:
             sqlite3.Error: it cannot be read.
         """
         self.path = path
+        self.losses: list[str] = []
+        """Which samples cannot be used, known when all were read."""
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._connection = self._open()
         self._connection.row_factory = sqlite3.Row
 
     def _open(self) -> sqlite3.Connection:
+        for ending in ("", "-wal", "-shm", "-journal"):
+            found = Path(f"{self.path}{ending}")
+            if found.exists() and not found.is_file():
+                # SQLite would wait for a pipe without a writer.
+                raise sqlite3.OperationalError(f"{found.name} is not a regular file")
         connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)
         try:
             connection.execute("SELECT 1 FROM samples LIMIT 1").fetchone()
@@ -120,7 +127,9 @@ class BufferDatabase:
         """
         for row in self._rows("SELECT * FROM samples ORDER BY rowid"):
             summary = _json_or_none(row["data"])
-            if (key := key_of(summary)) is not None:
+            if (key := key_of(summary)) is None:
+                self.losses.append(f"{self.path}: sample {row['id']} has no valid summary")
+            else:
                 ident, epoch = row["id"], row["epoch"]
                 metadata = row["sample_metadata"] if "sample_metadata" in row.keys() else None  # noqa: SIM118 - a Row
                 yield BufferedSample(

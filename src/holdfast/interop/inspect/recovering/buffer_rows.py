@@ -23,6 +23,8 @@ class SampleRows(NamedTuple):
     """The sample's own, where the one in the summary is shortened."""
     losses: list[str]
     """What cannot be read, and why."""
+    other: Any = None
+    """Other parts of the sample that refer to attachments."""
 
 
 class BufferedSample(NamedTuple):
@@ -59,7 +61,9 @@ def dangling_references(rows: SampleRows) -> list[str]:
         for name, holder, pool in pools:
             if any(end > len(pool) for _, end in ranges(holder.get(name))):
                 found[f"{name} of an event lead beyond its {len(pool)} entries"] = None
-    wanted = {hash_ for value in (rows.events, rows.messages, rows.calls) for hash_ in _attachment_hashes(value)}
+    wanted = {
+        hash_ for value in (rows.events, rows.messages, rows.calls, rows.other) for hash_ in _attachment_hashes(value)
+    }
     missing = sorted(wanted - rows.attachments.keys())
     return [*found, *([f"{len(missing)} attachments are missing ({missing[0]}, …)"] if missing else [])]
 
@@ -71,7 +75,8 @@ def ranges(value: Any) -> Iterator[tuple[int, int]]:
             yield max(0, item[0]), item[1]
 
 
-def _attachment_hashes(value: Any) -> Iterator[str]:
+def values_in(value: Any) -> Iterator[Any]:
+    """Everything in a JSON value that is neither a map nor a list."""
     pending = [value]
     while pending:
         item = pending.pop()
@@ -79,5 +84,11 @@ def _attachment_hashes(value: Any) -> Iterator[str]:
             pending.extend(item.values())
         elif isinstance(item, list):
             pending.extend(item)
-        elif isinstance(item, str) and is_attachment(item):
+        else:
+            yield item
+
+
+def _attachment_hashes(value: Any) -> Iterator[str]:
+    for item in values_in(value):
+        if isinstance(item, str) and is_attachment(item):
             yield item.removeprefix(PREFIX)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from holdfast.interop.importing.foreign_values import UnreadableFile, list_of, map_of, read_regular_file
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.eval_archive import SampleKey, key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json, encode_json
@@ -34,7 +35,7 @@ class BufferSegments:
     def __init__(self, log: Path) -> None:
         self.folder = log.parent / _FOLDER / log.stem
         self.losses: list[str] = []
-        """Why the manifest cannot be used, if it is there and cannot."""
+        """Why the manifest, or an entry of it, cannot be used, if it is there and cannot."""
         self._manifest = self._read_manifest()
 
     @property
@@ -44,12 +45,11 @@ class BufferSegments:
 
     def _read_manifest(self) -> dict[str, Any]:
         path = self.folder / _MANIFEST
-        try:
-            size = path.stat().st_size
-            found = decode_json(path.read_bytes()) if size <= _MOST_BYTES else None
-        except FileNotFoundError:
+        if not path.exists():
             return {}
-        except (OSError, InvalidJson) as error:
+        try:
+            found = decode_json(read_regular_file(path, _MOST_BYTES))
+        except (UnreadableFile, InvalidJson) as error:
             self.losses.append(f"{path}: {error}")
             return {}
         if isinstance(found, dict):
@@ -59,15 +59,21 @@ class BufferSegments:
 
     def samples(self) -> Iterator[BufferedSample]:
         """The samples that the manifest lists, complete or not."""
-        for item in _objects_in(self._manifest.get("samples")):
-            summary = item.get("summary")
-            if (key := key_of(summary)) is not None and isinstance(summary, dict):
-                yield BufferedSample(
-                    key,
-                    summary,
-                    FILESTORE,
-                    lambda key=key, item=item: self._rows_of(key, item),  # type: ignore[misc]
-                )
+        found = self._manifest.get("samples", [])
+        if not isinstance(found, list):
+            self.losses.append(f"{self.folder / _MANIFEST}: its samples are not a list")
+        for number, item in enumerate(list_of(found)):
+            summary = map_of(item).get("summary")
+            key = key_of(summary)
+            if key is None:
+                self.losses.append(f"{self.folder / _MANIFEST}: samples[{number}] has no valid id and epoch")
+                continue
+            yield BufferedSample(
+                key,
+                map_of(summary),
+                FILESTORE,
+                lambda key=key, item=item: self._rows_of(key, item),  # type: ignore[misc]
+            )
 
     def _rows_of(self, key: SampleKey, item: dict[str, Any]) -> SampleRows:
         losses: list[str] = []
@@ -111,9 +117,9 @@ class BufferSegments:
         # Inspect indents the two values of this key.
         name = hashlib.sha256(b"[\n  %s,\n  %d\n]" % (encode_json(key.id), key.epoch)).hexdigest()
         try:
-            content = (self.folder / f"metadata.{name}.{digest}.json").read_bytes()
+            content = read_regular_file(self.folder / f"metadata.{name}.{digest}.json", _MOST_BYTES)
             found = decode_json(content) if hashlib.sha256(content).hexdigest() == digest else None
-        except (OSError, InvalidJson):
+        except (UnreadableFile, InvalidJson):
             return None
         return found if isinstance(found, dict) else None
 
@@ -160,4 +166,6 @@ def _pooled(row: dict[str, Any], losses: list[str]) -> Any:
 
 
 def _short(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
     return str(getattr(error, "message", error)).rpartition(": ")[2].rstrip(".")

@@ -1,5 +1,6 @@
 """A sample of a log, made of its summary and the rows of a buffer."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -65,7 +66,7 @@ def make_summary(sample: dict[str, Any], summary: dict[str, Any]) -> dict[str, A
         **kept,
         "completed": True,
         "message_count": len(sample["messages"]),
-        **({"scores": summary["scores"]} if sample.get("scores") else {}),
+        **({"scores": _all_with_nan(summary["scores"])} if sample.get("scores") else {}),
         **({"error": error["message"]} if error else {}),
     }
 
@@ -157,7 +158,7 @@ def _metadata(rows: SampleRows, origin: dict[str, Any], summary: dict[str, Any])
 
 
 def _scores(summary: dict[str, Any], rows: SampleRows) -> dict[str, Any] | None:
-    """The scores that the summary names, in full, without those that are null."""
+    """The scores that the summary names, in full; the buffers have null for NaN, which a log cannot have."""
     given = summary.get("scores")
     if not isinstance(given, dict):
         return None
@@ -167,7 +168,16 @@ def _scores(summary: dict[str, Any], rows: SampleRows) -> dict[str, Any] | None:
         if event.get("event") == "score" and not event.get("intermediate") and isinstance(event.get("score"), dict)
     }
     found = {name: final.get(name, score) for name, score in given.items()}
-    return {name: score for name, score in found.items() if isinstance(score, dict)}
+    return _all_with_nan(found)
+
+
+def _all_with_nan(scores: dict[str, Any]) -> dict[str, Any]:
+    return {name: _with_nan(score) for name, score in scores.items()}
+
+
+def _with_nan(score: Any) -> Any:
+    is_nan = isinstance(score, dict) and "value" in score and score["value"] is None
+    return {**score, "value": math.nan} if is_nan else score
 
 
 def _limit(summary: dict[str, Any], events: list[dict[str, Any]]) -> dict[str, Any] | None:

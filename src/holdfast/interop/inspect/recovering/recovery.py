@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.errors import UsageError
+from holdfast.interop.importing.foreign_values import map_of
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError
 from holdfast.interop.inspect.eval_archive import SUFFIX, EvalArchive, SampleKey, key_of
 from holdfast.interop.inspect.log_writer import LogWriter
@@ -22,6 +23,7 @@ from holdfast.interop.inspect.recovering.buffer_database import BufferDatabase, 
 from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, dangling_references
 from holdfast.interop.inspect.recovering.buffer_segments import BufferSegments
 from holdfast.interop.inspect.recovering.recovered_sample import INTERRUPTED, error_of, make_sample, make_summary
+from holdfast.interop.inspect.recovering.sample_check import SampleCheck, can_be_copied
 from holdfast.interop.inspect.recovering.summary_store import SummaryStore
 from holdfast.storage.filesystem import FileSystem, RealFileSystem
 
@@ -49,8 +51,16 @@ class RecoveredLog(msgspec.Struct, frozen=True):
     output: str
     planned: int | None
     complete: int
+    unplanned: int
+    """How many of the complete ones the dataset of the eval does not have."""
     samples: list[RecoveredSample]
     warnings: list[str]
+    """What was skipped, and what is lost."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was skipped or lost."""
+        return not self.warnings
 
 
 class Buffers(NamedTuple):
@@ -87,11 +97,14 @@ def recover_log(
         buffers = open_buffers(log, stack)
         recovery = _Recovery(archive, buffers, with_events=with_events)
         recovery.write(fs or RealFileSystem(), output)
+        header = archive.header()
+        complete = [sample for sample in recovery.samples if sample.state == COMPLETE]
         return RecoveredLog(
             str(log),
             str(output),
-            expected_samples(archive.header()),
-            sum(sample.state == COMPLETE for sample in recovery.samples),
+            expected_samples(header),
+            len(complete),
+            _unplanned(header, complete),
             recovery.samples,
             recovery.warnings,
         )
@@ -123,12 +136,13 @@ def open_buffers(log: Path, stack: contextlib.ExitStack) -> Buffers:
         try:
             database = stack.enter_context(BufferDatabase(path))
             _add(buffers, database.samples())
+            buffers.warnings.extend(f"{loss}; it is skipped" for loss in database.losses)
             break
         except sqlite3.Error as error:
             buffers.warnings.append(f"{path} cannot be read and is skipped: {error}")
     segments = BufferSegments(log)
-    buffers.warnings.extend(f"{loss}; it is skipped" for loss in segments.losses)
     _add(buffers, segments.samples())
+    buffers.warnings.extend(f"{loss}; it is skipped" for loss in segments.losses)
     return buffers
 
 
@@ -148,11 +162,23 @@ def expected_samples(header: dict[str, Any]) -> int | None:
     return samples * (epochs if isinstance(epochs, int) else 1) if isinstance(samples, int) else None
 
 
+def _unplanned(header: dict[str, Any], complete: list[RecoveredSample]) -> int:
+    """How many samples are not among those that the eval was to run."""
+    ids = map_of(header["eval"].get("dataset")).get("sample_ids")
+    if isinstance(ids, list):
+        epochs = map_of(header["eval"].get("config")).get("epochs")
+        known, times = set(map(str, ids)), epochs if isinstance(epochs, int) else 1
+        return sum(sample.id not in known or sample.epoch > times for sample in complete)
+    planned = expected_samples(header)
+    return 0 if planned is None else max(0, len(complete) - planned)
+
+
 class _Recovery:
     """One recovery: what is written, and what is said about it."""
 
     def __init__(self, archive: EvalArchive, buffers: Buffers, *, with_events: bool) -> None:
         self._archive, self._buffers, self._with_events = archive, buffers, with_events
+        self._check = SampleCheck.of(archive.header()["eval"])
         self.samples: list[RecoveredSample] = []
         self.warnings = list(buffers.warnings)
 
@@ -171,12 +197,20 @@ class _Recovery:
     _complete_errors = 0
 
     def _write_samples(self, writer: LogWriter) -> None:
-        with SummaryStore(self._archive.summaries()) as summaries:
+        with SummaryStore(self._summaries()) as summaries:
             self._write_log_samples(writer, summaries)
         written = {SampleKey(sample.id, sample.epoch) for sample in self.samples}
         found = [candidates for key, candidates in self._buffers.found.items() if key not in written]
         for candidates in sorted(found, key=lambda candidates: not candidates[0].is_complete):
             self._write_from_buffer(writer, candidates)
+
+    def _summaries(self) -> Iterator[dict[str, Any]]:
+        """The summaries that can be read; a sample says what its summary would say."""
+        for name in self._archive.summary_members():
+            try:
+                yield from self._archive.summaries_in(name)
+            except ArchiveError as error:
+                self.warnings.append(f"{error.message} It is skipped.")
 
     def _write_log_samples(self, writer: LogWriter, summaries: SummaryStore) -> None:
         in_log = {key: key.member for key in summaries.keys if key.member in self._archive.zip}
@@ -199,20 +233,34 @@ class _Recovery:
 
     def _write_from_log(self, writer: LogWriter, key: SampleKey, name: str, summary: dict[str, Any] | None) -> None:
         try:
-            if self._with_events and summary is not None:
-                self._archive.check(name)
-                writer.copy(self._archive, name, summary)
-            else:
-                sample = self._archive.sample(name)
-                summary = summary or _summary_of(sample)
-                writer.add(key, sample if self._with_events else _without_events(sample), summary)
+            sample = self._archive.sample(name)
         except ArchiveError as error:
             self.warnings.append(error.message)
             if key not in self._buffers.found:
                 self._write_lost(writer, key, summary, error.message)
             return
+        problems = [*self._check.missing(sample), *self._check.unreadable(sample)]
+        if problems:
+            self._write_faulty(writer, key, sample, problems)
+            return
+        summary = self._check.summary(summary or _summary_of(sample), sample)
+        if self._with_events and can_be_copied(sample):
+            writer.copy(self._archive, name, summary)
+        else:
+            writer.add(key, sample if self._with_events else _without_events(sample), summary)
         self._complete_errors += summary.get("error") is not None
         self._note(key, LOG, COMPLETE)
+
+    def _write_faulty(self, writer: LogWriter, key: SampleKey, sample: dict[str, Any], problems: list[str]) -> None:
+        """Writes a sample of the log that is not whole, unless a buffer has a complete one."""
+        why = "; ".join(problems)
+        if any(found.is_complete for found in self._buffers.found.get(key, [])):
+            self.warnings.append(f"{key}: the one in the log is not whole: {why}")
+            return
+        faulty = self._check.with_error(sample, f"The sample is in the log, but it is not whole: {why}.")
+        faulty = faulty if self._with_events else _without_events(faulty)
+        writer.add(key, faulty, self._check.summary(_summary_of(faulty), faulty))
+        self._note(key, LOG, HOLLOW, f"it is not whole: {why}")
 
     def _write_lost(self, writer: LogWriter, key: SampleKey, summary: dict[str, Any] | None, why: str) -> None:
         """Writes what a summary says of a sample that the log has lost."""
@@ -239,7 +287,12 @@ class _Recovery:
         lost = f"its transcript is not whole: {'; '.join(problems)}" if problems else ""
         error = {COMPLETE: "", INCOMPLETE: INTERRUPTED, HOLLOW: f"The sample was complete, but {lost}."}[state]
         sample = make_sample(found, rows, error, with_events=self._with_events)
-        writer.add(found.key, sample, make_summary(sample, found.summary))
+        if faults := [*([] if error else self._check.missing(sample)), *self._check.unreadable(sample)]:
+            state = HOLLOW if state == COMPLETE else state
+            lost = f"it is not whole: {'; '.join([*problems, *faults])}"
+            beginning = INTERRUPTED if state == INCOMPLETE else "The sample was complete, but"
+            sample = self._check.with_error(sample, f"{beginning} {lost}.")
+        writer.add(found.key, sample, self._check.summary(make_summary(sample, found.summary), sample))
         self._complete_errors += state == COMPLETE and sample.get("error") is not None
         self._note(found.key, found.source, state, lost)
 
