@@ -11,9 +11,11 @@ Contract, the same for every implementation:
 - A name made by `create`, `rename` or `make_directory` survives a power loss only after `sync_directory` of its parent.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -171,19 +173,32 @@ class RealFileSystem:
         return fd
 
 
-def write_atomically(fs: FileSystem, path: Path, data: bytes) -> None:
-    """Puts `data` at `path`: after a crash the old content is there or the new, never a mixture."""
+def write_atomically(fs: FileSystem, path: Path, data: bytes, like: os.stat_result | None = None) -> None:
+    """Puts `data` at `path`: after a crash the old content is there or the new, never a mixture.
+
+    `like` is a file whose permissions it gets, and whose owner where this process may give files away.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     if temporary.exists():
         fs.remove(temporary)
     file = fs.create(temporary)
     try:
+        if like is not None:
+            _make_like(temporary, like)
         file.write(data)
         file.sync()
     finally:
         file.close()
     fs.rename(temporary, path)
     fs.sync_directory(path.parent)
+
+
+def _make_like(path: Path, like: os.stat_result) -> None:
+    """Before anything is in the file, so that nobody reads it meanwhile who may not."""
+    path.chmod(stat.S_IMODE(like.st_mode) & 0o700)
+    with contextlib.suppress(PermissionError):
+        os.chown(path, like.st_uid, like.st_gid)
+    path.chmod(stat.S_IMODE(like.st_mode))
 
 
 def sync_name(fs: FileSystem, path: Path) -> None:
