@@ -233,3 +233,89 @@ def test_a_link_to_another_tier_does_not_count_its_results_again(tmp_path):
     found = repair_checkpoint(root / "checkpoint.json")
     assert (found.counted, found.files, found.unread_directories) == (5, 8, 1)
     assert found.faults[0].reason == "it is a link to T0/00/run_01/run_result.json, which counts there"
+
+
+HEAD = b'{"version":"2.0",  "z":1e400,"y":NaN,\t"p":0.12345678901234567890123,"neg":-0.0,"a":1,"a":2,"big":'
+KEPT = HEAD + b"1" * 5000 + b',"completed_runs":%s,"e":1E5,"t":"\\ud800\xc3\xa9"}\r\n'
+
+
+@pytest.mark.parametrize("prefix", [b"", b"\xef\xbb\xbf"])
+def test_every_other_character_of_a_checkpoint_stays(tmp_path, prefix):
+    """Numbers of any form, equal keys, white space, a byte order mark: only the one value changes."""
+    root = write_tree(tmp_path / "exp", {"T0": 1})
+    (root / "checkpoint.json").write_bytes(prefix + KEPT % b' {"T9": {"00": {"1": 1.50}}} ')
+    assert repair_checkpoint(root / "checkpoint.json").ok
+    new = b' {"T0": {"00": {"1": "failed"}}, "T9": {"00": {"1": 1.50}}} '
+    assert (root / "checkpoint.json").read_bytes() == prefix + KEPT % new
+
+
+@pytest.mark.parametrize("indent", [2, 4])
+def test_a_repaired_checkpoint_is_laid_out_as_it_was(tmp_path, indent):
+    root = write_tree(tmp_path / "exp", SMALL)
+    content = json.loads((root / "checkpoint.json").read_text())
+    (root / "checkpoint.json").write_text(json.dumps(content, indent=indent))
+    repair_checkpoint(root / "checkpoint.json")
+    text = (root / "checkpoint.json").read_text()
+    assert text == json.dumps(json.loads(text), indent=indent)
+
+
+@pytest.mark.parametrize(
+    "completed",
+    ['{"T0": {}, "T0": {}}', '{"T0": {"00": {"1": "passed", "1": "failed"}}}', '{}, "completed_runs": {"T0": {}}'],
+)
+def test_equal_names_of_entries_are_refused(tmp_path, completed):
+    root = write_tree(tmp_path / "exp", SMALL)
+    (root / "checkpoint.json").write_text(f'{{"completed_runs": {completed}}}')
+    before = {path: path.read_bytes() for path in root.iterdir() if path.is_file()}
+    with pytest.raises(UsageError, match="twice"):
+        repair_checkpoint(root / "checkpoint.json")
+    assert {path: path.read_bytes() for path in root.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("odd", "lost"),
+    [
+        ([1], ["completed_runs: [1]"]),
+        ({"T6": "weird", "T0": {"00": None, "07": [1]}}, ['T6: "weird"', "T0/00: null", "T0/07: [1]"]),
+        (None, []),
+    ],
+)
+def test_what_is_no_entry_is_listed(tmp_path, capfdbinary, odd, lost):
+    root = write_tree(tmp_path / "exp", SMALL)
+    (root / "checkpoint.json").write_text(json.dumps({"completed_runs": odd}))
+    told = call(capfdbinary, "repair", root / "checkpoint.json")
+    assert told.code == bool(lost) and all(f"in the backup only: {text}" in told.out for text in lost)
+
+
+def test_the_permissions_and_the_owner_are_kept(tmp_path):
+    root = write_tree(tmp_path / "exp", SMALL)
+    (root / "checkpoint.json").chmod(0o600)
+    owner = os.getuid()
+    if owner == 0:
+        owner = 65534
+        os.chown(root / "checkpoint.json", owner, owner)
+    repair_checkpoint(root / "checkpoint.json")
+    for name in ("checkpoint.json", "checkpoint.json.backup-1"):
+        found = (root / name).stat()
+        assert (found.st_mode & 0o777, found.st_uid) == (0o600, owner)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(None, "judge_passed is null"), ("true", 'judge_passed is "true"'), (1, "judge_passed is 1"), (0, "is 0")],
+)
+def test_what_stands_in_the_place_of_a_verdict_is_said(tmp_path, value, said):
+    root = write_tree(tmp_path / "exp", SMALL)
+    write_result(root, "T0", "00", 1, result(1, judge_passed=value))
+    (fault,) = repair_checkpoint(root / "checkpoint.json").faults
+    assert said in fault.reason and "missing" not in fault.reason
+
+
+@pytest.mark.parametrize(
+    ("status", "pid", "warned"), [("running", os.getpid(), True), ("done", os.getpid(), False), ("running", -1, False)]
+)
+def test_a_process_that_may_be_alive_is_warned_about(tmp_path, status, pid, warned):
+    root = write_tree(tmp_path / "exp", SMALL)
+    (root / "checkpoint.json").write_text(json.dumps({"completed_runs": {}, "status": status, "pid": pid}))
+    notes = repair_checkpoint(root / "checkpoint.json").notes
+    assert any(f"there is a process {pid}" in note for note in notes) is warned

@@ -15,6 +15,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -172,8 +173,11 @@ class RealFileSystem:
         return fd
 
 
-def write_atomically(fs: FileSystem, path: Path, data: bytes) -> None:
-    """Puts `data` at `path`: after a crash the old content is there or the new, never a mixture."""
+def write_atomically(fs: FileSystem, path: Path, data: bytes, like: os.stat_result | None = None) -> None:
+    """Puts `data` at `path`: after a crash the old content is there or the new, never a mixture.
+
+    `like` is a file whose permissions it gets, and whose owner where this process may give files away.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     if temporary.exists():
         fs.remove(temporary)
@@ -191,10 +195,20 @@ def write_atomically(fs: FileSystem, path: Path, data: bytes) -> None:
 def _write_new(fs: FileSystem, path: Path, data: bytes) -> None:
     file = fs.create(path)
     try:
+        if like is not None:
+            _make_like(temporary, like)
         file.write(data)
         file.sync()
     finally:
         file.close()
+
+
+def _make_like(path: Path, like: os.stat_result) -> None:
+    """Before anything is in the file, so that nobody reads it meanwhile who may not."""
+    path.chmod(stat.S_IMODE(like.st_mode) & 0o700)
+    with contextlib.suppress(PermissionError):
+        os.chown(path, like.st_uid, like.st_gid)
+    path.chmod(stat.S_IMODE(like.st_mode))
 
 
 def sync_name(fs: FileSystem, path: Path) -> None:

@@ -66,6 +66,7 @@ def _checkpoint_lines(repair: CheckpointRepair) -> list[str]:
     lines += _first_lines([f"not counted: {fault.where}: {fault.reason}" for fault in repair.faults])
     lines += _first_lines([f"corrected: {text}" for text in repair.corrected])
     lines += _first_lines([f"kept, without a result that counts: {text}" for text in repair.kept])
+    lines += _first_lines([f"not an entry, and in the backup only: {text}" for text in repair.discarded])
     return [*lines, *(f"  note: {note}" for note in repair.notes)]
 
 

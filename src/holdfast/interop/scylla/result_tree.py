@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.interop.importing.foreign_eval import SkippedItem
-from holdfast.interop.importing.foreign_values import UnreadableFile, parse_json_object, read_regular_file
+from holdfast.interop.importing.foreign_values import (
+    UnreadableFile,
+    kept_value,
+    parse_json_object,
+    plain_text,
+    read_regular_file,
+)
 
 RESULT = "run_result.json"
 CHECKPOINT = "checkpoint.json"
@@ -23,6 +29,7 @@ RESULT_BYTES = 256 << 20
 _RUN = re.compile(r"run_0*([0-9]{1,9})")
 _LEVELS = 3
 """Of directories, above a result."""
+_SHOWN = 100
 
 
 class UnreadDirectory(SkippedItem, frozen=True):
@@ -51,6 +58,14 @@ class ScyllaResult(NamedTuple):
         """Whether the judges passed it; None where nothing says so."""
         passed = self.content.get("judge_passed")
         return passed if isinstance(passed, bool) else None
+
+    @property
+    def why_no_verdict(self) -> str:
+        """Why it has none."""
+        if "judge_passed" not in self.content:
+            return "it has no verdict: judge_passed is missing"
+        given = plain_text(kept_value([self.content["judge_passed"]]))[1:-1][:_SHOWN]
+        return f"it has no verdict: judge_passed is {given}, and neither true nor false"
 
 
 def find_results(root: Path) -> Iterator[ResultPlace | SkippedItem]:
