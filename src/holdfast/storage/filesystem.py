@@ -182,7 +182,7 @@ def write_atomically(fs: FileSystem, path: Path, data: bytes, like: os.stat_resu
     if temporary.exists():
         fs.remove(temporary)
     try:
-        _write_new(fs, temporary, data)
+        _write_new(fs, temporary, data, like)
         fs.rename(temporary, path)
     except OSError:
         # A full disk needs the room, and nobody else would remove it.
@@ -192,11 +192,11 @@ def write_atomically(fs: FileSystem, path: Path, data: bytes, like: os.stat_resu
     fs.sync_directory(path.parent)
 
 
-def _write_new(fs: FileSystem, path: Path, data: bytes) -> None:
+def _write_new(fs: FileSystem, path: Path, data: bytes, like: os.stat_result | None) -> None:
     file = fs.create(path)
     try:
         if like is not None:
-            _make_like(temporary, like)
+            _make_like(path, like)
         file.write(data)
         file.sync()
     finally:
