@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.run.core.records import RowReading
-from holdfast.spec import DatasetSpec, Operation, TaskSpec, TrialLimits
+from holdfast.run.core.records import RowReading, TaskCode
+from holdfast.spec import DatasetSpec, EvalSpec, Operation, TaskSpec, TrialLimits
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.tasks.datasets.columns import Columns, PromptedColumns
 from holdfast.tasks.scorers.base import Scorer
@@ -72,6 +72,7 @@ def recorded_samples(name: str, reading: RowReading) -> Task:
         options=tuple(Template.parse(option, f"list of choices of the task {name!r}") for option in reading.options),
         asked=tuple(reading.asked),
         stand_in=None if reading.stand_in is None else Template.parse(reading.stand_in, f"prompt of the task {name!r}"),
+        key_paths=_recorded_key_paths(reading),
     )
     return Task(
         name=name,
@@ -81,6 +82,30 @@ def recorded_samples(name: str, reading: RowReading) -> Task:
         columns=columns,
         shuffle_choices=reading.shuffle_choices,
     )
+
+
+def samples_on_record(name: str, spec: EvalSpec, code: TaskCode | None) -> Task | None:
+    """A task of a session as far as its samples are concerned; None where nothing but its code says how rows are read.
+
+    Raises:
+        ConfigurationError: the record cannot be understood.
+    """
+    entry, reading = spec.tasks[name], code.rows if code is not None else None
+    if entry.use is not None:
+        return None if reading is None else recorded_samples(name, reading)
+    task = declared_samples(name, entry, spec.datasets[entry.dataset or ""])
+    columns = msgspec.structs.replace(task.columns, key_paths=_recorded_key_paths(reading))
+    return dataclasses.replace(task, columns=columns)
+
+
+def with_keys_of(task: Task, earlier: Task | None) -> Task:
+    """The task, where rows without ids have the keys that they have in an earlier session or run."""
+    columns = task.columns if earlier is None else task.columns.with_keys_of(earlier.columns)
+    return task if columns == task.columns else dataclasses.replace(task, columns=columns)
+
+
+def _recorded_key_paths(reading: RowReading | None) -> tuple[str, ...] | None:
+    return None if reading is None or reading.key_paths is None else tuple(reading.key_paths)
 
 
 def adapt_task(name: str, spec: TaskSpec, made: Task, base: CodeBase = Path()) -> Task:

@@ -77,6 +77,7 @@ def _row_reading(task: Task) -> RowReading:
         stand_in=None if columns.stand_in is None else columns.stand_in.text,
         operations=_builtins(operations),
         shuffle_choices=task.shuffle_choices,
+        key_paths=None if columns.key_paths is None else list(columns.key_paths),
     )
 
 

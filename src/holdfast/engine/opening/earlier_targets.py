@@ -28,7 +28,7 @@ from holdfast.run.core.slots.slot_versions import recorded_version, scorer_versi
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import plain_data
 from holdfast.tasks.datasets.dataset import Dataset
-from holdfast.tasks.from_spec import declared_samples, recorded_samples
+from holdfast.tasks.from_spec import samples_on_record
 
 _TEMPLATE = "target"
 """The setting of a task's code that says how its targets are made of its columns."""
@@ -89,11 +89,7 @@ class EarlierTargets:
         try:
             spec = saved_eval(session)
             entry = spec.tasks[self._task]
-            if entry.use is None:
-                task = declared_samples(self._task, entry, spec.datasets[entry.dataset or ""])
-            elif code.rows is not None:
-                task = recorded_samples(self._task, code.rows)
-            else:
+            if (task := samples_on_record(self._task, spec, code)) is None:
                 return None
             rows = SavedInputs(self._layout, session.inputs).copied_rows(input_name(self._task, entry), self._task)
             limit = code.limit if entry.limit is None and entry.use else entry.limit

@@ -43,6 +43,7 @@ from holdfast.run.core.records import (
     ShareKey,
     Status,
     StepRecord,
+    TaskCode,
 )
 from holdfast.run.core.slots.slot_versions import slots_by_name
 from holdfast.run.drift.served_names import recorded_name, served_note
@@ -51,7 +52,7 @@ from holdfast.run.fold.rows.fold_tables import REPLY
 from holdfast.run.fold.rows.trial_row import SAVED
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec, plain_data
-from holdfast.tasks.from_spec import declared_samples
+from holdfast.tasks.from_spec import samples_on_record
 from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.task import Task
 
@@ -104,7 +105,7 @@ def fork_run(
     reader = RunReader(source)
     inputs = FreshInputs()
     try:
-        prepared = prepare_eval(spec, inputs, tasks)
+        prepared = prepare_eval(spec, inputs, tasks, _samples_of_run(reader))
         kept = _KeptTrials(reader, prepared, tasks)
         session = create_planned(root, prepared, inputs, origin, preload=kept.records())
         return StartedSession(session, prepared, warnings=prepared.warnings), kept.summary(root)
@@ -132,7 +133,7 @@ def forecast_fork(reader: RunReader, spec: EvalSpec, tasks: Mapping[str, Task] |
         ConfigurationError: the eval is wrong.
     """
     with contextlib.closing(FreshInputs()) as inputs:
-        prepared = prepare_eval(spec, inputs, tasks)
+        prepared = prepare_eval(spec, inputs, tasks, _samples_of_run(reader))
         if prepared.planned > _MOST_FORECAST:
             return None
         return ForkForecast(prepared.planned, _KeptTrials(reader, prepared, tasks).count_kept())
@@ -310,7 +311,7 @@ def _old_plan(reader: RunReader, last: SessionRecord, new: PreparedEval) -> Prep
         for name, entry in saved.tasks.items()
         if name in new.spec.tasks and bool(entry.use) is bool(new.spec.tasks[name].use)
     }
-    given = {task.name: _old_task(task, saved) for task in new.tasks if task.name in common}
+    given = {task.name: _old_task(task, saved, last.code.get(task.name)) for task in new.tasks if task.name in common}
     inputs = SavedInputs(reader.layout, last.inputs)
     # Without the names of code that may have changed or gone since.
     tasks = {name: msgspec.structs.replace(entry, solver=None, scorers=[]) for name, entry in common.items()}
@@ -318,9 +319,17 @@ def _old_plan(reader: RunReader, last: SessionRecord, new: PreparedEval) -> Prep
     return PreparedEval(saved, built, inputs)
 
 
-def _old_task(new: PlannedTask, saved: EvalSpec) -> Task:
+def _old_task(new: PlannedTask, saved: EvalSpec, code: TaskCode | None) -> Task:
     entry = saved.tasks[new.name]
     if entry.use:
         return new.task
-    declared = declared_samples(new.name, entry, saved.datasets[entry.dataset or ""])
+    declared = samples_on_record(new.name, saved, code) or new.task
     return dataclasses.replace(declared, solver=new.task.solver) if entry.solver else declared
+
+
+def _samples_of_run(reader: RunReader) -> dict[str, Task]:
+    """By name, the tasks of a run as far as its samples are concerned, where that is on record."""
+    last = last_session(reader)
+    saved = saved_eval(last)
+    found = {name: samples_on_record(name, saved, last.code.get(name)) for name in saved.tasks}
+    return {name: task for name, task in found.items() if task is not None}

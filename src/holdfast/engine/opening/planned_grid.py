@@ -15,7 +15,7 @@ from holdfast.engine.planning.trial_keys import KeySet, trial_key
 from holdfast.run.core.records import SessionRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
-from holdfast.tasks.from_spec import declared_samples, recorded_samples
+from holdfast.tasks.from_spec import samples_on_record
 from holdfast.tasks.task import Task
 
 
@@ -75,16 +75,12 @@ def _task_as_planned(name: str, spec: EvalSpec, bare: EvalSpec, session: Session
     The file of a task in Python is loaded only for a run of an earlier version: the others record how rows are read.
     """
     entry, code = spec.tasks[name], session.code.get(name)
-    if entry.use is None:
-        declared = declared_samples(name, entry, spec.datasets[entry.dataset or ""])
-        # A solver in a file may have several prompts, which are an axis.
-        return declared if code is None else dataclasses.replace(declared, axes={**declared.axes, **code.axes})
+    task = samples_on_record(name, spec, code) or task_of_entry(name, bare.tasks[name], bare, inputs)
     if code is None:
-        return task_of_entry(name, bare.tasks[name], bare, inputs)
-    if code.rows is None:
-        task = task_of_entry(name, bare.tasks[name], bare, inputs)
-    else:
-        task = recorded_samples(name, code.rows)
+        return task
+    if entry.use is None:
+        # A solver in a file may have several prompts, which are an axis.
+        return dataclasses.replace(task, axes={**task.axes, **code.axes})
     return dataclasses.replace(task, epochs=code.epochs, limit=code.limit, axes=code.axes)
 
 

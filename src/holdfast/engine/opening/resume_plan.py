@@ -61,8 +61,9 @@ from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
+from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
-from holdfast.tasks.from_spec import declared_samples, declared_scorers, recorded_samples
+from holdfast.tasks.from_spec import declared_scorers, samples_on_record, with_keys_of
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.task import Task
@@ -181,7 +182,7 @@ class ResumeComparison:
 
     def _decide(self, spec: EvalSpec) -> Decision:
         made = {
-            name: self._with_saved_judges(name, task_of_entry(name, spec.tasks[name], spec, self._inputs, given))
+            name: self._as_in_run(name, task_of_entry(name, spec.tasks[name], spec, self._inputs, given))
             for name, given in ((name, self._given.get(name)) for name in spec.tasks)
         }
         offered = {name: comparable_code(task, self._code.get(name)) for name, task in made.items()}
@@ -272,10 +273,7 @@ class ResumeComparison:
 
     def _recorded(self, name: str) -> Task:
         """A task of the run as far as its samples are concerned; its code may no longer exist."""
-        entry, rows = self._saved.tasks[name], self._code[name].rows
-        if entry.use is None:
-            return declared_samples(name, entry, self._saved.datasets[entry.dataset or ""])
-        return self._tasks[name] if rows is None else recorded_samples(name, rows)
+        return samples_on_record(name, self._saved, self._code[name]) or self._tasks[name]
 
     def _check_tasks(self) -> None:
         """Checks what tasks declare as a new run would: no way out of a refusal leads past that. Code is not loaded.
@@ -388,6 +386,12 @@ class ResumeComparison:
             for item in differences
         ]
 
+    def _as_in_run(self, name: str, task: Task) -> Task:
+        """A task with the judges that the run has had, whose samples have the keys that they have in the run."""
+        if name in self._saved.tasks:
+            task = with_keys_of(task, samples_on_record(name, self._saved, self._code.get(name)))
+        return self._with_saved_judges(name, task)
+
     def _with_saved_judges(self, name: str, task: Task) -> Task:
         """A task with the judges that the run has had and the task no longer has."""
         saved = self._code[name].scorers if name in self._code else ()
@@ -469,6 +473,8 @@ class ResumeComparison:
                     rows = self._inputs.rows(source, selection.task)
                     before[name], after[name] = selection.compared(saved, rows, offered)
                     kept += _displaced(name, selection, before[name], offered)
+                    if self._rescoring:
+                        kept += _lost_targets(name, before[name], after[name], selection.selected_now(rows))
         return before, after, kept
 
     def _tasks_by_input(self, spec: EvalSpec) -> dict[str, list[str]]:
@@ -556,6 +562,20 @@ def _displaced(task: str, selection: SampleSelection, before: Samples, offered: 
     if not chosen or not others or len(chosen) < len(before.asked):
         return []
     return [_dataset_kept(task, f"{len(before.asked)} samples", "other samples would be chosen")]
+
+
+def _lost_targets(task: str, before: Samples, after: Samples, used: Dataset) -> list[Difference]:
+    """The difference where edited targets are in rows that the run does not use: they would silently be ignored.
+
+    A row without an id is known by its content, so the run keeps its own copy of one that is not the same otherwise.
+    """
+    edited = [key for key, (_, target) in before.asked.items() if key in after.every and after.every[key][1] != target]
+    places = {key: used.position(key) for key in edited}
+    lost = [key for key, at in places.items() if at is None or used.target_digest(at) != after.every[key][1]]
+    if not lost:
+        return []
+    why = f"target edited, but without ids the edited rows cannot be matched with those on record: {after.names(lost)}"
+    return [refused_difference(f"tasks.{task}.dataset", Drift.IDENTITY, "samples", why)]
 
 
 def same_values(data: Any, config: dict[str, Any]) -> bool:

@@ -26,7 +26,7 @@ from holdfast.spec.loading.error_messages import key_path, naming_key
 from holdfast.spec.models_under_test import with_models
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.row_file import Rows
-from holdfast.tasks.from_spec import adapt_task, build_task
+from holdfast.tasks.from_spec import adapt_task, build_task, with_keys_of
 from holdfast.tasks.judges.panels import judge_slots, judging_models
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
@@ -122,8 +122,12 @@ def digests_of_weights(models: Mapping[str, ModelSpec], *, again: bool = False) 
     return {name: digest for name, digest in found.items() if digest}
 
 
-def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None) -> PreparedEval:
+def prepare_eval(
+    spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | None = None, forked: Mapping[str, Task] | None = None
+) -> PreparedEval:
     """Builds every task of a resolved eval and plans its trials; `given` are tasks that already exist in this process.
+
+    `forked` are tasks of another run, whose samples keep their keys.
 
     A task that leaves its models open asks those that no task has as a judge.
 
@@ -133,7 +137,8 @@ def prepare_eval(spec: EvalSpec, inputs: Inputs, given: Mapping[str, Task] | Non
     made: dict[str, Task] = {}
     for name, entry in spec.tasks.items():
         with naming_task(name, entry):
-            made[name] = task_of_entry(name, entry, spec, inputs, (given or {}).get(name))
+            task = task_of_entry(name, entry, spec, inputs, (given or {}).get(name))
+            made[name] = with_keys_of(task, (forked or {}).get(name))
     spec = with_models(spec, judges_in_code(made.values()))
     prepared = PreparedEval(spec, [], inputs)
     for name, entry in spec.tasks.items():

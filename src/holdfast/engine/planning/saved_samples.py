@@ -24,7 +24,7 @@ from holdfast.tasks.choices import LETTERS, target_index
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import key_name, key_text
-from holdfast.tasks.from_spec import declared_samples, recorded_samples
+from holdfast.tasks.from_spec import samples_on_record
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.solver import AXIS, Generate
 
@@ -132,16 +132,16 @@ class SavedSamples:
         if entry is None:
             raise UsageError("The run's newest configuration does not have this task.")
         rows = self._inputs.copied_rows(input_name(task, entry), task)
+        read = samples_on_record(task, self._spec, self._session.code.get(task))
+        if read is None:
+            return self._open_unrecorded(task, rows)
         if entry.use is None:
-            declared = declared_samples(task, entry, self._spec.datasets[entry.dataset or ""])
-            asked_by = declared.solver if entry.solver is None and isinstance(declared.solver, Generate) else None
-            return _TaskSamples(declared.bind_all(rows), solver=asked_by)
-        return self._open_python_task(task, rows)
+            asked_by = read.solver if entry.solver is None and isinstance(read.solver, Generate) else None
+            return _TaskSamples(read.bind_all(rows), solver=asked_by)
+        return _TaskSamples(read.bind_all(rows))
 
-    def _open_python_task(self, task: str, rows: Rows) -> "_TaskSamples":
+    def _open_unrecorded(self, task: str, rows: Rows) -> "_TaskSamples":
         code = self._session.code.get(task)
-        if code is not None and code.rows is not None:
-            return _TaskSamples(recorded_samples(task, code.rows).bind_all(rows))
         if code is None or not _COLUMNS.isdisjoint(code.settings):
             raise UsageError(_UNRECORDED)
         copied = _TaskSamples(

@@ -25,6 +25,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.spec import TrialLimits
 from holdfast.tasks.datasets.dataset import Dataset
+from holdfast.tasks.from_spec import samples_on_record, with_keys_of
 from holdfast.tasks.task import Task
 
 
@@ -54,7 +55,8 @@ def load_recorded_trial(reader: RunReader, trial: FoldedTrial, label: str) -> Re
     if group.task not in spec.tasks or group.model not in spec.models:
         raise UsageError(f"The eval of the run no longer has the task and the model of {label}.")
     entry = spec.tasks[group.task]
-    task = task_of_entry(group.task, entry, spec, inputs)
+    recorded = samples_on_record(group.task, spec, session.code.get(group.task))
+    task = with_keys_of(task_of_entry(group.task, entry, spec, inputs), recorded)
     dataset = task.bind_all(inputs.rows(input_name(group.task, entry), task))
     planned = PlannedTrial(
         trial.key,

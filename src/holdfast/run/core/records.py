@@ -108,6 +108,8 @@ class RowReading(msgspec.Struct, frozen=True, omit_defaults=True):
     """The prompt that is the input of rows without one."""
     operations: list[dict[str, Any]] = []
     shuffle_choices: int | None = None
+    key_paths: list[str] | None = None
+    """Where the target was at first, if it has moved: keys of rows without ids are made without these."""
 
 
 VALUE, CODE, BYTECODE, PACKAGE, STATEMENTS, OPAQUE, UNSTEADY = (

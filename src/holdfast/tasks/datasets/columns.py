@@ -4,7 +4,7 @@ Every column that is no part of a sample by its name is metadata, under its own 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -25,6 +25,9 @@ Row = Mapping[str, Any]
 class Columns(msgspec.Struct, frozen=True):
     """Where each part of a sample is in a row."""
 
+    later_fields: ClassVar[frozenset[str]] = frozenset({"key_paths"})
+    """Fields that are newer than the first digests of code: they count in them only where they are used."""
+
     named: dict[str, str] = msgspec.field(default_factory=dict)
     """The columns that were named for parts of a sample; every row has to have them."""
 
@@ -35,6 +38,11 @@ class Columns(msgspec.Struct, frozen=True):
 
     stand_in: Template | None = None
     """What the input is where a prompt makes do without the input's column."""
+
+    key_paths: tuple[str, ...] | None = None
+    """Where the target was when the run was started, if a rescoring has moved it. Inputs, and so the keys of rows
+    without ids, are made without these: another template of the target must not make other samples of the same rows.
+    """
 
     def sample(self, row: Row, place: str) -> Sample:
         """The sample that a row holds."""
@@ -71,8 +79,8 @@ class Columns(msgspec.Struct, frozen=True):
         return text
 
     def only_target_paths(self) -> tuple[str, ...]:
-        """The target's paths that no prompt asks with."""
-        paths = self.target_paths()
+        """The paths that are no input: the target's when the run was started that no prompt asks with."""
+        paths = self.target_paths() if self.key_paths is None else self.key_paths
         return tuple(path for path in paths if not any(_paths_overlap(path, asked) for asked in self.asked))
 
     def target_paths(self) -> tuple[str, ...]:
@@ -82,6 +90,11 @@ class Columns(msgspec.Struct, frozen=True):
             return (column,)
         named = [path for path in self.target.paths if path.partition(".")[0] not in INPUT_PARTS]
         return tuple(column if path == "target" else path for path in named)
+
+    def with_keys_of(self, earlier: "Columns") -> "Columns":
+        """These columns, where rows without ids have the keys that they have under the earlier ones."""
+        paths = earlier.target_paths() if earlier.key_paths is None else earlier.key_paths
+        return msgspec.structs.replace(self, key_paths=None if paths == self.target_paths() else paths)
 
     def column(self, part: str) -> str:
         """The column of a part of a sample."""

@@ -50,7 +50,7 @@ class Spelling:
 
     def state(self, value: object) -> Any:
         """What an object holds, where that determines what it does."""
-        state, later = object_state(value), _LATER.get(type(value))
+        state, later = object_state(value), _LATER.get(type(value), _declared_later(type(value)))
         if later is None:
             return state
         # Fields that a class of ours has gained since digests are taken count only where they are used.
@@ -71,6 +71,11 @@ class Spelling:
         if isinstance(value, frozenset):
             return f"({' '.join(sorted(map(self.order, value)))})"
         return repr(value)
+
+
+def _declared_later(found: type) -> Collection[str] | None:
+    """The later fields of a class of ours that lies above this package."""
+    return getattr(found, "later_fields", None) if found.__module__.partition(".")[0] == _OWN else None
 
 
 class Directories:
