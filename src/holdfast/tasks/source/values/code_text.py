@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from holdfast.models.redaction import SHORTEST
+from holdfast.models.secret_parts import SHORTEST
 from holdfast.tasks.source.syntax import Chain
 
 Mask = Callable[[str], str]
