@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from code_project import code
 
+from holdfast.run.core.display_text import change_text
 from holdfast.run.drift.code_changes import code_changes, first_changes
 from holdfast.tasks.source.values.code_tree import take_code
 from holdfast.tasks.task_code import code_of
@@ -238,3 +239,30 @@ def test_resume_82_what_code_only_looks_things_up_in(sentences, name):
     text, old, new = LOOKED_UP[name]
     assert old in text
     assert sentences(code(text), code(text.replace(old, new))) == []
+
+
+def test_a_method_that_is_added_is_not_said_to_be_used(sentences):
+    """53: what may be called by a name that only exists at run time counts; whether it is called is not known."""
+    text = code(TOOLS + SOLVE.format("Tools().add()"))
+    added = text.replace("class Tools:\n", "class Tools:\n    def unused(self): return 3\n")
+    assert sentences(text, added) == ["Tools.unused() can be reached by the task and could not before"]
+    assert sentences(added, text) == ["Tools.unused() can no longer be reached by the task"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("say {q}", "say  {q}", "'say {q}' → 'say  {q}'"),
+        ("say", "say\n", "'say' → 'say\\n'"),
+        ("say {q}", "tell {q}", "say {q} → tell {q}"),
+    ],
+)
+def test_white_space_that_has_changed_is_shown(old, new, shown):
+    """Both values of a change differ where a person sees them."""
+    assert change_text(old, new) == shown
+
+
+def test_long_texts_are_shown_where_they_differ():
+    """What is cut off may be all that has changed."""
+    old, new = change_text("a" * 500 + "b", "a" * 500 + "c").split(" → ")
+    assert (old[-2:], new[-2:], old[0]) == ("b'", "c'", "…")
