@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from code_project import code
 
+from holdfast.run.core.display_text import change_text
 from holdfast.run.drift.code_changes import code_changes, first_changes
 from holdfast.tasks.source.values.code_tree import take_code
 from holdfast.tasks.task_code import code_of
@@ -186,3 +187,82 @@ def test_resume_81_a_large_table_that_was_changed_in_this_process(tmp_path, made
     exec(change, task.solver.__globals__)
     changed = take_code(root)
     assert changed.mutated == {"TABLE"} and changed.roots["solver"]["TABLE"] != first.roots["solver"]["TABLE"]
+
+
+LABELS = "import enum\nclass Label({0}):\n    YES = {1}\n    NO = {2}\n"
+TOOLS = "class Tools:\n    def add(self): return 1\n    def sub(self): return 2\n"
+METHODS = ("    def add(self): return 1\n    def sub(self): return 2\n", "    def sub(self): return 2\n    def add(self): return 1\n")  # fmt: skip
+FUNCTIONS = "def add(): return 1\ndef sub(): return 2\n"
+OBJECT = "class K: pass\nk = K()\nk.a = 1\nk.b = 2\n"
+PLUGINS = "class Base: pass\nclass A(Base):\n    s = 'kind'\nclass B(Base):\n    s = 'b'\n"
+GONE_THROUGH = {
+    "members of an enumeration": (LABELS.format("enum.Enum", "'y'", "'n'") + SOLVE.format("[e.value for e in Label]"), "    YES = 'y'\n    NO = 'n'\n", "    NO = 'n'\n    YES = 'y'\n", "the order of Label has changed: YES, NO → NO, YES"),
+    "members of numbers": (LABELS.format("enum.IntEnum", 1, 2) + SOLVE.format("list(Label)"), "    YES = 1\n    NO = 2\n", "    NO = 2\n    YES = 1\n", "the order of Label"),
+    "members of texts, by name": (LABELS.format("enum.StrEnum", "'y'", "'n'") + SOLVE.format("Label.__members__"), "    YES = 'y'\n    NO = 'n'\n", "    NO = 'n'\n    YES = 'y'\n", "the order of Label"),
+    "members through a method": (LABELS.format("enum.Enum", "'y'", "'n'") + "    @classmethod\n    def all(cls): return [e.value for e in cls]\n" + SOLVE.format("Label.all()"), "    YES = 'y'\n    NO = 'n'\n", "    NO = 'n'\n    YES = 'y'\n", "the order of Label"),
+    "methods by vars": (TOOLS + SOLVE.format("list(vars(Tools))"), *METHODS, "the order of Tools has changed: add, sub → sub, add"),
+    "methods by type": (TOOLS + "tools = Tools()\n" + SOLVE.format("list(type(tools).__dict__)"), *METHODS, "the order of Tools"),
+    "attributes of an object": (OBJECT + SOLVE.format("k.__dict__"), "k.a = 1\nk.b = 2\n", "k.b = 2\nk.a = 1\n", "the order of k has changed: a, b → b, a"),
+    "namespace as text": ("import types\nN = types.SimpleNamespace(a=1, b=2)\n" + SOLVE.format("N"), "a=1, b=2", "b=2, a=1", "the order of N has changed: a, b → b, a"),
+    "namespace as map": ("import types\nN = types.SimpleNamespace(a=1, b=2)\n" + SOLVE.format("list(vars(N).items())"), "a=1, b=2", "b=2, a=1", "the order of N"),
+    "names of the module": (FUNCTIONS + SOLVE.format("[n for n in globals() if len(n) == 3]"), "def add(): return 1\ndef sub(): return 2\n", "def sub(): return 2\ndef add(): return 1\n", "the order of globals()"),
+    "attribute of a derived class": (PLUGINS + SOLVE.format("[c.s for c in Base.__subclasses__()]"), "'kind'", "'rude'", "A.s has changed: 'kind' → 'rude'"),
+    "order of derived classes": (PLUGINS + SOLVE.format("[c.s for c in Base.__subclasses__()]"), "class A(Base):\n    s = 'kind'\nclass B(Base):\n    s = 'b'\n", "class B(Base):\n    s = 'b'\nclass A(Base):\n    s = 'kind'\n", "Base (subclasses) has changed: A, B → B, A"),
+    "derived class that is added": (PLUGINS + SOLVE.format("[c.s for c in Base.__subclasses__()]"), "class B(", "class C(Base):\n    s = 'c'\nclass B(", "Base (subclasses) has changed: A, B → A, C, B"),
+    "class that is derived in two steps": (PLUGINS + "class C(A):\n    s = 'kinder'\n" + SOLVE.format("[d.s for c in Base.__subclasses__() for d in c.__subclasses__()]"), "'kinder'", "'ruder'", "C.s has changed: 'kinder' → 'ruder'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GONE_THROUGH)
+def test_resume_53_what_code_goes_through_besides_maps(sentences, name):
+    """53: the order of members, methods, attributes and names, and classes that are found through another."""
+    text, old, new, said = GONE_THROUGH[name]
+    assert old in text
+    found = sentences(code(text), code(text.replace(old, new)))
+    assert any(said in sentence for sentence in found), found
+
+
+LOOKED_UP = {
+    "members that are named": (LABELS.format("enum.Enum", "'y'", "'n'") + SOLVE.format("Label.YES.value"), "    YES = 'y'\n    NO = 'n'\n", "    NO = 'n'\n    YES = 'y'\n"),
+    "methods": (TOOLS + SOLVE.format("Tools().add()"), *METHODS),
+    "attributes that are named": (OBJECT + SOLVE.format("k.a + k.b"), "k.a = 1\nk.b = 2\n", "k.b = 2\nk.a = 1\n"),
+    "attributes that are set by name": (OBJECT + "k.__dict__.update(c=1)\n" + SOLVE.format("vars(k)['a']"), "k.a = 1\nk.b = 2\n", "k.b = 2\nk.a = 1\n"),
+    "namespace": ("import types\nN = types.SimpleNamespace(a=1, b=2)\n" + SOLVE.format("N.a"), "a=1, b=2", "b=2, a=1"),
+    "names that are looked up": (FUNCTIONS + "NAME = 'add'\n" + SOLVE.format("globals()[NAME]()"), "def add(): return 1\ndef sub(): return 2\n", "def sub(): return 2\ndef add(): return 1\n"),
+    "derived class that nothing asks for": (PLUGINS + SOLVE.format("Base.__name__"), "'kind'", "'rude'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOKED_UP)
+def test_resume_82_what_code_only_looks_things_up_in(sentences, name):
+    """82: without code that goes through them, their order makes no difference."""
+    text, old, new = LOOKED_UP[name]
+    assert old in text
+    assert sentences(code(text), code(text.replace(old, new))) == []
+
+
+def test_a_method_that_is_added_is_not_said_to_be_used(sentences):
+    """53: what may be called by a name that only exists at run time counts; whether it is called is not known."""
+    text = code(TOOLS + SOLVE.format("Tools().add()"))
+    added = text.replace("class Tools:\n", "class Tools:\n    def unused(self): return 3\n")
+    assert sentences(text, added) == ["Tools.unused() can be reached by the task and could not before"]
+    assert sentences(added, text) == ["Tools.unused() can no longer be reached by the task"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("say {q}", "say  {q}", "'say {q}' → 'say  {q}'"),
+        ("say", "say\n", "'say' → 'say\\n'"),
+        ("say {q}", "tell {q}", "say {q} → tell {q}"),
+    ],
+)
+def test_white_space_that_has_changed_is_shown(old, new, shown):
+    """Both values of a change differ where a person sees them."""
+    assert change_text(old, new) == shown
+
+
+def test_long_texts_are_shown_where_they_differ():
+    """What is cut off may be all that has changed."""
+    old, new = change_text("a" * 500 + "b", "a" * 500 + "c").split(" → ")
+    assert (old[-2:], new[-2:], old[0]) == ("b'", "c'", "…")

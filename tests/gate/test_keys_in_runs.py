@@ -129,3 +129,72 @@ def test_a_file_that_fails_to_load_shows_no_key(world, holdfast):
     world.data["tasks"], world.data["datasets"] = {"t": {"use": "tk.py:t"}}, {}
     ended = holdfast("run", world.write(), "--run-dir", "r", code=2, CAMPAIGN_TOKEN=KEY)
     assert KEY not in ended.err and "ValueError: no [CAMPAIGN_TOKEN]" in ended.err
+
+
+PARTS = """
+import json, os, urllib.parse
+from holdfast import Sample, Task
+P = urllib.parse.urlsplit(os.environ["DATABASE_URL"]).password
+NET = urllib.parse.urlsplit(os.environ["DATABASE_URL"]).netloc
+JSON = json.loads(os.environ["GOOGLE_CREDENTIALS_JSON"])
+PEM = os.environ["DEPLOY_PRIVATE_KEY"].splitlines()
+CUT = os.environ["CAMPAIGN_TOKEN"].split("-")[-1]
+STYLE = "kind"
+async def solve(trial):
+    held = [P, NET, JSON, PEM, CUT, 'gone "by"' + P]
+    return (await trial.generate(f"{len(held)} {STYLE}")).text
+async def fail(trial):
+    raise ValueError(f"cannot log in with {P} {JSON['private_key']} {PEM[1]} {CUT}")
+def judge(answer, sample):
+    return 1.0
+a, b = (Task(samples=[Sample("one", id="s1")], solver=given, scorers=[judge]) for given in (solve, fail))
+"""
+
+
+def partly_secret(mark):
+    """Variables that hold secrets among other things, and the secrets; both differ by the mark."""
+    secrets = [f"{name}{mark}Zk8Wq3Lm7" for name in ("db", "gc", "pe", "to")]
+    database, google, pem, token = secrets
+    return secrets, {
+        "DATABASE_URL": f"postgres://me:{database}@127.0.0.1/x",
+        "GOOGLE_CREDENTIALS_JSON": '{"type": "service_account", "private_key": "BEGIN\\n' + google + '"}',
+        "DEPLOY_PRIVATE_KEY": f"-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----",
+        "CAMPAIGN_TOKEN": f"sk-test-{token}",
+    }
+
+
+def test_resume_54_parts_of_variables_are_keys_too(world, holdfast):
+    """54: what code takes out of an address, of JSON, of PEM or of a key is in no byte, and may rotate."""
+    (world.directory / "tk.py").write_text(PARTS)
+    world.data["tasks"], world.data["datasets"] = {name: {"use": f"tk.py:{name}"} for name in "ab"}, {}
+    world.data["max_retries"] = 0
+    (first, given), (second, rotated) = partly_secret("X1A"), partly_secret("Y2B")
+    ended = [holdfast("run", world.write(), "--run-dir", "r", code=1, **given)]
+    ended += [holdfast("resume", "r", code=1, **rotated), holdfast("show", "r", "--failed", **rotated)]
+    text = (world.directory / "tk.py").read_text()
+    (world.directory / "tk.py").write_text(text.replace('"kind"', '"rude"'))
+    ended += [holdfast("resume", "r", code=3, **rotated)]
+    printed = "".join(one.out + one.err for one in ended)
+    found = {key for _, data in contents(world.directory / "r") for key in first + second if key.encode() in data}
+    assert found == set() and not any(key in printed for key in first + second)
+    assert "cannot log in with [DATABASE_URL]" in printed
+    assert "STYLE in tk.py has changed: 'kind' → 'rude'" in ended[-1].err and "→ '[key]" not in ended[-1].err
+
+
+def test_what_a_secret_variable_holds_besides_is_compared(world, holdfast, tmp_path):
+    """54: names of fields, paths and addresses in such a variable are no keys, nor are words that are alike."""
+    (tmp_path / "k.json").write_text("{}")
+    names = {
+        "GOOGLE_APPLICATION_CREDENTIALS": str(tmp_path / "k.json"),
+        "TOKEN_URL": "https://example.org/oauth2/token",
+    }
+    text = HEAD.replace("CAMPAIGN_TOKEN", "PATH") + (
+        f'WHERE = "{tmp_path}/others"\nSITE = "https://example.org/oauth2"\n'
+        "async def solve(trial):\n    return (await trial.generate(WHERE + SITE)).text\nt = task_of(solve)\n"
+    )
+    (world.directory / "tk.py").write_text(text)
+    world.data["tasks"], world.data["datasets"] = {"t": {"use": "tk.py:t"}}, {}
+    holdfast("run", world.write(), "--run-dir", "r", **names)
+    holdfast("resume", "r")
+    (world.directory / "tk.py").write_text(text.replace("oauth2", "oauth3"))
+    assert "'https://example.org/oauth2' → 'https://example.org/oauth3'" in holdfast("resume", "r", code=3).err

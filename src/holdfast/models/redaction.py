@@ -2,8 +2,8 @@
 
 Known are the values that a provider read from the environment, with `read_key`, and the keys in `.env`. Other keys of
 the environment are replaced in errors only: a person's own code may read them, and a reply may hold such a text by
-chance. Each is found as it is,
-JSON-escaped and URL-escaped. A value of fewer than twelve characters is left alone, for it would also hit innocent
+chance. Each is found as it is, JSON-escaped, URL-escaped and as `repr` writes it; in errors, parts of keys of the
+environment are found as well. A value of fewer than twelve characters is left alone, for it would also hit innocent
 text.
 """
 
@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.errors import ConfigurationError
-
-SHORTEST = 12
+from holdfast.models.secret_parts import SHORTEST, SecretParts
 
 
 class Secrets:
@@ -64,7 +63,7 @@ def _forms(value: str) -> set[str]:
     escaped |= {form.replace("/", "\\/") for form in escaped}
     escaped |= {_hide_from_html(form) for form in escaped}
     urls = {quote(value), quote(value, safe=""), quote_plus(value)}
-    return {value, *escaped, *urls, *map(_lower_escapes, urls)}
+    return {value, repr(value)[1:-1], *escaped, *urls, *map(_lower_escapes, urls)}
 
 
 def _hide_from_html(text: str) -> str:
@@ -82,6 +81,9 @@ known_secrets = Secrets()
 
 environment_secrets = Secrets()
 """Keys of the environment that no provider has read, for errors of a person's own code."""
+
+environment_parts = SecretParts()
+"""What such keys are made of, and the passwords in addresses."""
 
 
 def read_key(name: str, variable: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -113,7 +115,7 @@ def redact(text: str) -> str:
 
 def redact_error(text: str) -> str:
     """The text of an error without any known secret, and without keys of the environment."""
-    return environment_secrets.redact(redact(text))
+    return environment_parts.marked(environment_secrets.redact(redact(text)))
 
 
 def redact_json(value: Any) -> Any:
@@ -123,7 +125,8 @@ def redact_json(value: Any) -> Any:
 
 def redact_error_json(value: Any) -> Any:
     """The same for what an error holds."""
-    return _redacted_json(value, redact_error) if known_secrets.longest or environment_secrets.longest else value
+    knows_any = known_secrets.longest or environment_secrets.longest or environment_parts
+    return _redacted_json(value, redact_error) if knows_any else value
 
 
 def _redacted_json(value: Any, replaced: Callable[[str], str]) -> Any:

@@ -23,7 +23,20 @@ def change_text(old: Any, new: Any) -> str:
     if old == "":
         # A sentence, which may have both values in it.
         return value_text(new, _SENTENCE_LETTERS)
-    return f"{value_text(old)} → {value_text(new)}"
+    before, after = value_text(old), value_text(new)
+    if before == after and isinstance(old, str) and isinstance(new, str):
+        before, after = _around_difference(old, new)
+    return f"{before} → {after}"
+
+
+def _around_difference(old: str, new: str) -> tuple[str, str]:
+    """Two texts that look the same in one line: where they begin to differ, with every space and line break."""
+    pairs = enumerate(zip(old, new, strict=False))
+    differs = next((place for place, (a, b) in pairs if a != b), min(len(old), len(new)))
+    start = max(0, differs - _VALUE_LETTERS // 4)
+    shown = [repr(text[start : start + _VALUE_LETTERS // 2]) for text in (old, new)]
+    lead = "…" if start else ""
+    return f"{lead}{shown[0]}", f"{lead}{shown[1]}"
 
 
 def value_text(value: Any, letters: int = _VALUE_LETTERS) -> str:

@@ -108,9 +108,9 @@ def _code_sentence(name: str, old: ValueNode | None, new: ValueNode | None, wher
     is_class = CLASS in {node.text for node in (old, new) if node is not None}
     what = f"the {name.removesuffix(' (body)')}" if is_class else name
     if old is None:
-        return f"{what}{where} is used and was not before"
+        return f"{what}{where} can be reached by the task and could not before"
     if new is None:
-        return f"{what} is no longer used"
+        return f"{what} can no longer be reached by the task"
     compiled = " (its source was not known, so compiled code is compared)" if BYTECODE in {old.kind, new.kind} else ""
     return f"the code of {what}{where} has changed{compiled}"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from holdfast.models.redaction import SHORTEST
+from holdfast.models.secret_parts import SHORTEST
 from holdfast.tasks.source.syntax import Chain
 
 Mask = Callable[[str], str]
@@ -54,6 +54,11 @@ _TYPE_KEYWORDS = frozenset({"type", "response_model", "response_format", "tools"
 """Arguments by which packages are given a class or a function to look at."""
 _READS_ALL = frozenset({(("globals",), 0), (("vars",), 0), (("eval",), 1), (("exec",), 1)})
 """Calls, and their number of arguments, that reach any name of a module."""
+GOES_THROUGH_ATTRIBUTES = "__dict__()"
+"""Among the names that code mentions: it may go through the attributes of anything, in their order."""
+_NAMESPACES = frozenset({("vars",), ("globals",)})
+_LOOK_UPS = frozenset({"get", "update", "pop", "setdefault", "__setitem__", "__getitem__", "__contains__"})
+"""Methods of a map that do not go through it."""
 _IMPORTERS = frozenset({("importlib", "import_module"), ("import_module",), ("__import__",)})
 _DEEPEST = 10_000
 _MUTATORS = frozenset(
@@ -118,6 +123,8 @@ def code_text(
             # The names of its variables are part of what it does.
             writer = _Writer(options, renames=False)
             text = " ".join(writer.write(node, ()) for node in listed)
+    if writer.namespaces > 0:
+        writer.mentioned.add(GOES_THROUGH_ATTRIBUTES)
     return CodeText(
         text,
         sorted(writer.references),
@@ -179,6 +186,8 @@ class _Writer:
         self.long_texts: list[str] = []
         self.uses: Counter[str] = Counter()
         self.lookups: Counter[str] = Counter()
+        self.namespaces = 0
+        """How often the names of something are taken as a map, and not only to look one of them up."""
         """How often names are used, and used only to look one thing up, to search or to count."""
         self.reads_namespace = False
         self._gives_types = False
@@ -199,6 +208,7 @@ class _Writer:
         elif isinstance(node, ast.Compare) and all(isinstance(sign, ast.In | ast.NotIn) for sign in node.ops):
             for searched in node.comparators:
                 self.lookups.update(_dotted(searched))
+                self._looks_up_in_namespace(searched)
         elif isinstance(node, ast.AugAssign):
             self.written.add(_last_name(node.target))
         return self._fields(node, scopes)
@@ -216,6 +226,7 @@ class _Writer:
         if name := _global_item(node):
             self.references.add((name,))
             return f"globals.{name}"
+        self._looks_up_in_namespace(node.value)
         if name := _literal_import(node):
             self.imports.add((LocalImport(0, name, ""), ()))
         return self._fields(node, scopes)
@@ -223,6 +234,8 @@ class _Writer:
     def _look_at_call(self, node: ast.Call, attributes: Chain) -> None:
         """Calls that reach something by a name that is only a text, or by any name at all."""
         called = _dotted(node.func)
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _LOOK_UPS:
+            self._looks_up_in_namespace(node.func.value)
         if called == ("len",) and node.args:
             self.lookups.update(_dotted(node.args[0]))
         elif called[1:] and called[-1] == "get":
@@ -237,6 +250,10 @@ class _Writer:
         self._gives_types |= any(not isinstance(item.value, ast.Constant) for item in given)
         # Without a namespace of its own, text that is run sees every name of the module.
         self.reads_namespace |= (called, len(node.args) + len(node.keywords)) in _READS_ALL
+
+    def _looks_up_in_namespace(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Call) and _dotted(node.func) in _NAMESPACES:
+            self.namespaces -= 1
 
     def _fields(self, node: ast.AST, scopes: _Scopes) -> str:
         if isinstance(node, ast.AnnAssign) and not self._documented:
@@ -304,8 +321,11 @@ class _Writer:
             attributes.append(current.attr)
             current = current.value
         self.mentioned.update(attributes)
+        if "__dict__" in attributes and attributes[attributes.index("__dict__") - 1] not in _LOOK_UPS:
+            self.mentioned.add(GOES_THROUGH_ATTRIBUTES)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             self.written.add(node.attr)
+        self.namespaces += _dotted(node) in _NAMESPACES
         if isinstance(current, ast.Name):
             return self._chain((current.id, *reversed(attributes)), scopes)
         if name := _literal_import(current):

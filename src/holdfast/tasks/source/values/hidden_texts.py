@@ -1,7 +1,8 @@
 """Texts as they count in a comparison: without keys, and without the place where the code lies.
 
 A key is a text in the form of one, or the value of an environment variable of twelve characters or more whose name says
-key, token, secret or password. It counts as present and nothing more: neither it nor a digest of it is kept.
+key, token, secret or password, or a part of it of twelve characters or more, or the user and password of an address in
+any variable. It counts as present and nothing more: neither it nor a digest of it is kept.
 Such a text that is not from the environment, but written in the code or read from a file, may be part of a prompt: what
 holds it is said to be incomparable.
 """
@@ -14,11 +15,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holdfast.models.redaction import SHORTEST, Secrets, environment_secrets, known_secrets
+from holdfast.models.redaction import Secrets, environment_parts, environment_secrets, known_secrets
+from holdfast.models.secret_parts import SECRET_NAME, SHORTEST, SecretParts, parts_of_secret, user_in_address
 from holdfast.spec.loading.key_detection import has_credentials, looks_like_key, without_keys
 
 KEY_MARK = "[key]"
-_SECRET_VARIABLE = re.compile(r"KEY(?![A-Z])|TOKEN(?![A-Z])|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _SECRETS_VARIABLE = re.compile(r"KEYS(?![A-Z])|TOKENS(?![A-Z])", re.IGNORECASE)
 """Several keys or tokens; more often it is those of a tokeniser (`STOP_TOKENS`)."""
 _RANDOM_WORD = re.compile(r"(?=[^\s,;]*[0-9])(?=[^\s,;]*[A-Za-z])[A-Za-z0-9_+/=.:-]{12,}")
@@ -29,16 +30,26 @@ _SHORTEST_DIRECTORY = 4
 def environment_keys(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
     """The keys in the environment, each with the name of its variable."""
     for name, value in environment.items():
-        if _SECRET_VARIABLE.search(name):
+        if SECRET_NAME.search(name):
             yield name, value
         elif _SECRETS_VARIABLE.search(name):
             yield from ((name, word) for word in _RANDOM_WORD.findall(value))
+
+
+def environment_key_parts(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
+    """What code may take out of a variable that is secret, each with the name of the variable."""
+    for name, value in environment_keys(environment):
+        yield from ((name, part) for part in parts_of_secret(value))
+    for name, value in environment.items():
+        yield from ((name, part) for part in user_in_address(value))
 
 
 def hide_environment_keys() -> None:
     """From now on, no error of this process shows a key of the environment; a person's own code may read them all."""
     for name, value in environment_keys():
         environment_secrets.remember(name, value)
+    for name, part in environment_key_parts():
+        environment_parts.remember(name, part)
 
 
 class TextMask:
@@ -48,7 +59,12 @@ class TextMask:
         self._secrets = Secrets()
         for _, value in environment_keys(environment):
             self._remember(value)
+        self._parts = SecretParts()
         self._environment = {value for value in environment.values() if value}
+        for name, part in environment_key_parts(environment):
+            self._parts.remember(name, part)
+            # One that is too short to be told from other texts is compared, and not shown.
+            self._environment.add(part)
         self._directories: list[str] = []
 
     def _remember(self, value: str) -> None:
@@ -78,7 +94,8 @@ class TextMask:
 
     def without_known_keys(self, text: str) -> str:
         """The text without keys of the environment; names of functions and attributes may hold them too."""
-        return self._secrets.marked(known_secrets.marked(text, KEY_MARK), KEY_MARK)
+        whole = self._secrets.marked(known_secrets.marked(text, KEY_MARK), KEY_MARK)
+        return self._parts.marked(whole, KEY_MARK)
 
     def holds_own_key(self, text: str) -> bool:
         """Whether a text has a key in it that is not from the environment."""

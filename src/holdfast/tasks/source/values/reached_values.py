@@ -12,6 +12,7 @@ import builtins
 import dataclasses
 import enum
 import functools
+import gc
 import importlib
 import importlib.util
 import sys
@@ -40,6 +41,7 @@ from holdfast.tasks.source.values.binding_statements import (
 from holdfast.tasks.source.values.class_members import counts_in_class, declares_something
 from holdfast.tasks.source.values.code_text import (
     DECLARED_OF_CLASS,
+    GOES_THROUGH_ATTRIBUTES,
     CodeText,
     LocalImport,
     code_text,
@@ -73,7 +75,7 @@ from holdfast.tasks.source.values.type_parts import (
     type_module,
     type_qualname,
 )
-from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling, shown_line
+from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling, order_node, shown_line
 
 _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
 """Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""
@@ -172,11 +174,12 @@ class ReachedValues:
             space = None if self._home is None else self._space(self._home)
             self._hold_value(space, name, value, functools.partial(self._around, value))
         self._work()
-        while self._add_import_effects() or self._add_documentation():
+        while self._add_import_effects() or self._add_documentation() or self._add_subclasses():
             self._work()
         if any({"__name__", "__qualname__"} & text.mentioned for text in self._texts):
             self._add_given_names()
         self._drop_orders()
+        self._add_orders()
         written = {name for text in self._texts for name in text.written}
         codes = {f"{key}()": code for code, key in self._codes.values()}
         return TakenTree(self._nodes, self._held, self._files, self._places, written, codes, self._spelling.samples)
@@ -191,6 +194,51 @@ class ReachedValues:
             if type(held.owner) is dict and name not in iterated:
                 self._nodes.pop(held.path + ORDER_OF, None)
                 held.nodes.pop(held.path + ORDER_OF, None)
+
+    def _add_orders(self) -> None:
+        """The order of what is no map, and that code may go through all the same."""
+        mentioned = frozenset().union(*(text.mentioned for text in self._texts))
+        goes_through = GOES_THROUGH_ATTRIBUTES in mentioned
+        self._add_attribute_orders(goes_through=goes_through)
+        for value, key in self._definitions:
+            if is_class(value) and (goes_through or issubclass_of(value, enum.Enum)):
+                self._class_order(value, key, mentioned, goes_through=goes_through)
+        for space, _ in self._wholes.values() if goes_through else ():
+            own = [name for name, value in space.values.items() if not name.startswith("__") and _is_own_name(value)]
+            self._put_order(f"{space.prefix}globals()", own, space)
+
+    def _add_attribute_orders(self, *, goes_through: bool) -> None:
+        """Of an object, what its own code sets is in the text of that code, and may be a memo."""
+        written = {name for text in self._texts for name in text.written}
+        whole = {chain[-1] for text in self._texts for chain in text.references}
+        whole |= {imported.attribute for text in self._texts for imported, chain in text.imports if not chain}
+        for path, (names, is_shown) in self._spelling.attribute_orders.items():
+            if path in self._nodes and (goes_through or (is_shown and path.rpartition(".")[2] in whole)):
+                self._put_order(path, [name for name in names if name not in written])
+
+    def _class_order(self, value: type, key: str, mentioned: frozenset[str], *, goes_through: bool) -> None:
+        members = type_dict(value)
+        listed = list(members["_member_map_"]) if issubclass_of(value, enum.Enum) else []
+        others = [name for name, item in members.items() if name not in listed and counts_in_class(value, name, item)]
+        if goes_through:
+            self._put_order(key, [*listed, *others], self._space_of(value))
+        elif not self._is_only_looked_up(value, key, mentioned, is_plain=not others):
+            self._put_order(key, listed, self._space_of(value))
+
+    def _is_only_looked_up(self, value: type, key: str, mentioned: frozenset[str], *, is_plain: bool) -> bool:
+        """Whether all code names the members of an enumeration one by one (`Label.YES`)."""
+        name = type_qualname(value).rpartition(".")[2]
+        if self._wholes or not is_plain or {"type", "__class__", "__members__"} & mentioned:
+            return False
+        chains = {chain for text in self._texts for chain in text.references}
+        chains |= {(found.attribute, *chain) for text in self._texts for found, chain in text.imports}
+        as_value = f"class {key}".encode(errors="surrogatepass")
+        held = [path for path, node in self._nodes.items() if node.spelled == as_value]
+        return all(chain[-1] != name for chain in chains) and all(path.rpartition(".")[2] == name for path in held)
+
+    def _put_order(self, path: str, names: list[str], space: _Names | None = None) -> None:
+        if len(names) > 1:
+            self._put(path + ORDER_OF, order_node([f"[{name}]" for name in names]), space)
 
     def _start(self, root: Any) -> list[tuple[str, Any]]:
         """The values to begin with, by the names that they have in the tree."""
@@ -625,6 +673,24 @@ class ReachedValues:
                     self._put(f"{place}.{name}", TakenNode(VALUE, f"str {given}".encode(), repr(given)))
 
     # Classes.
+
+    def _add_subclasses(self) -> bool:
+        """The classes that are derived from one's own, where code asks for them; whether any are new."""
+        if not any("__subclasses__" in text.mentioned for text in self._texts):
+            return False
+        known = len(self._definitions)
+        # A class that was defined again goes only when memory is tidied up.
+        gc.collect()
+        for value, key in list(self._definitions):
+            if is_class(value) and f"{key} (subclasses)" not in self._nodes:
+                derived: list[type] = type.__subclasses__(value)
+                names = [self._class_key(found) for found in derived if self.is_own(found)]
+                if names:
+                    node = TakenNode(
+                        VALUE, " ".join(names).encode(errors="surrogatepass"), shown_line(", ".join(names))
+                    )
+                    self._put(f"{key} (subclasses)", node, self._space_of(value))
+        return len(self._definitions) > known
 
     def _class_key(self, value: type) -> str:
         if id(value) not in self._classes:

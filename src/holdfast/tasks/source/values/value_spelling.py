@@ -123,6 +123,8 @@ class ValueSpelling:
         self._inside: set[int] = set()
         self.samples: dict[str, tuple[int, ...]] = {}
         """Of what is too large, which objects some of its members are: within this process, that tells a change."""
+        self.attribute_orders: dict[str, tuple[list[str], bool]] = {}
+        """Of objects, their attributes in the order in which they got them; and whether `str` shows that order."""
         self._by_type: dict[type, Callable[[str, Any, int], None]] = {
             **dict.fromkeys(_SCALARS, self._scalar),
             list: self._list,
@@ -313,8 +315,7 @@ class ValueSpelling:
         self._members(path, value, tag, len(named), named, depth)
         if len(order) > 1:
             # Apart from the members: a map that is made from a set has another order every time, and nothing else.
-            whole = blake2b("".join(order).encode(errors="surrogatepass"), digest_size=16).digest()
-            self._out[path + ORDER_OF] = TakenNode(VALUE, b"order " + whole, _order_text(order))
+            self._out[path + ORDER_OF] = order_node(order)
 
     def _key_text(self, key: Any) -> str:
         """A key of a map, which is part of a name: complete, for two keys may differ in their last letter only."""
@@ -559,7 +560,12 @@ class ValueSpelling:
             return
         self._emit(path, b"object " + label.spelled, f"{type_qualname(found)} object")
         self._content(path, value, found, depth)
-        for name, held in self._attributes(value, found):
+        attributes = self._attributes(value, found)
+        if len(attributes) > 1:
+            given = _held_by_object(value, found)[0]
+            names = {name for name, _ in attributes}
+            self.attribute_orders[path] = [name for name in given if name in names], found is types.SimpleNamespace
+        for name, held in attributes:
             self._bounded(f"{path}.{name}", held, depth + 1)
 
     def _content(self, path: str, value: Any, found: type, depth: int) -> None:
@@ -703,8 +709,10 @@ def _loaded_types(names: Iterable[str]) -> list[type]:
     return [getattr(sys.modules[module], name) for module, _, name in parts if module in sys.modules]
 
 
-def _order_text(order: list[str]) -> str:
-    return shown_line(", ".join(key[1:-1] for key in order[:_SHOWN]))
+def order_node(order: list[str]) -> TakenNode:
+    """The order of keys or names, each in brackets or with a character on either side."""
+    whole = blake2b("".join(order).encode(errors="surrogatepass"), digest_size=16).digest()
+    return TakenNode(VALUE, b"order " + whole, shown_line(", ".join(key[1:-1] for key in order[:_SHOWN])))
 
 
 def _array_base(found: type) -> type | None:
