@@ -20,7 +20,7 @@ import msgspec
 from holdfast.errors import ConfigurationError, StorageFailure, UsageError
 from holdfast.interop.importing.foreign_eval import SkippedItem
 from holdfast.interop.importing.foreign_values import UnreadableFile, read_regular_file
-from holdfast.interop.scylla.checkpoint_text import CheckpointText, Member
+from holdfast.interop.scylla.checkpoint_text import CheckpointText, CheckpointMember
 from holdfast.interop.scylla.result_tree import CHECKPOINT, ScyllaResult, UnreadDirectory, run_results
 from holdfast.storage import RealFileSystem
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -80,7 +80,7 @@ class _Recorded(NamedTuple):
     entries: dict[RunName, str]
     """The status of each run, as JSON."""
     discarded: list[str]
-    place: Member
+    place: CheckpointMember
     is_well_formed: bool = True
 
 
@@ -185,7 +185,9 @@ def _recorded_runs(path: Path, text: CheckpointText) -> _Recorded:
     return recorded._replace(is_well_formed=is_well_formed)
 
 
-def _add_entries(path: Path, text: CheckpointText, recorded: _Recorded, member: Member, above: tuple[str, ...]) -> None:
+def _add_entries(
+    path: Path, text: CheckpointText, recorded: _Recorded, member: CheckpointMember, above: tuple[str, ...]
+) -> None:
     seen: set[str] = set()
     for inner in text.inside(member):
         name = (*above, inner.key)
@@ -199,7 +201,7 @@ def _add_entries(path: Path, text: CheckpointText, recorded: _Recorded, member: 
             recorded.discarded.append(f"{'/'.join(name)}: {_excerpt(text.raw(inner))}")
 
 
-def _refuse_twice(path: Path, name: str, again: list[Member]) -> None:
+def _refuse_twice(path: Path, name: str, again: list[CheckpointMember]) -> None:
     if again:
         raise UsageError(
             f"{path} has {name} twice, and only one of them could be kept.",
