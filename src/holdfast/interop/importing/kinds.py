@@ -77,7 +77,7 @@ def find_kind(path: Path) -> ForeignKind:
 
 
 def _refuse_closed(path: Path) -> None:
-    """Raises UsageError for what is not there, or cannot be read at all: it would be taken for empty."""
+    """Raises UsageError for what does not exist, or cannot be read at all: it would be taken for empty."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):

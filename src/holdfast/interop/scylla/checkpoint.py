@@ -20,7 +20,7 @@ import msgspec
 from holdfast.errors import ConfigurationError, StorageFailure, UsageError
 from holdfast.interop.importing.foreign_eval import SkippedItem
 from holdfast.interop.importing.foreign_values import UnreadableFile, read_regular_file
-from holdfast.interop.scylla.checkpoint_text import CheckpointText, CheckpointMember
+from holdfast.interop.scylla.checkpoint_text import CheckpointMember, CheckpointText
 from holdfast.interop.scylla.result_tree import CHECKPOINT, ScyllaResult, UnreadDirectory, run_results
 from holdfast.storage import RealFileSystem
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -70,7 +70,7 @@ class CheckpointRepair(msgspec.Struct, frozen=True):
     kept: list[str]
     """Entries without a result file that counts; they stay as they are."""
     discarded: list[str]
-    """What stood in the place of entries and is none; it is in the backup only."""
+    """Values in the place of entries that are not entries; they are in the backup only."""
     notes: list[str]
 
 

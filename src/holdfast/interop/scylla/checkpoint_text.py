@@ -30,7 +30,7 @@ class CheckpointText:
     """The text of a JSON object, with the places of its members."""
 
     def __init__(self, data: bytes) -> None:
-        """Raises UnreadableFile if it is no JSON object, or its bytes cannot be written again as they are."""
+        """Raises UnreadableFile if it is not a JSON object, or its bytes cannot be written again as they are."""
         if not data.strip():
             raise UnreadableFile("it is empty")
         self._encoding = json.detect_encoding(data)
