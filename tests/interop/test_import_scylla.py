@@ -201,13 +201,18 @@ def test_tokens_are_a_count_or_unknown(tmp_path, capfdbinary, changes, tokens):
     assert f"tokens: {expected}" in told, told
 
 
+EVAL = """\
+models: {m: {provider: scripted, model: m}}
+datasets: {d: {path: d.jsonl}}
+tasks: {t: {dataset: d, prompt: x, target: y, scorers: [exact]}}
+"""
+
+
 def test_advice_about_an_imported_run_can_be_followed(tmp_path, capfdbinary):
     """Neither resume, fork nor an import into the same place recommends what would be refused next."""
     root, run = write_tree(tmp_path / "exp", {"T0": 1}), tmp_path / "run"
     import_tree(root, run)
-    (tmp_path / "eval.yaml").write_text(
-        "models: {m: {provider: scripted, model: m}}\ntasks: {t: {dataset: d, prompt: x, target: y, scorers: [exact]}}\ndatasets: {d: {path: d.jsonl}}\n"
-    )
+    (tmp_path / "eval.yaml").write_text(EVAL)
     again = call(capfdbinary, "import", root, "--run-dir", run)
     assert again.code == 2 and "choose another directory" in again.err and "holdfast resume" not in again.err
     for words in (

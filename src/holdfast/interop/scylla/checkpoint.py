@@ -74,7 +74,7 @@ class CheckpointRepair(msgspec.Struct, frozen=True):
     notes: list[str]
 
 
-class _Recorded(NamedTuple):
+class _CheckpointRuns(NamedTuple):
     """What a checkpoint says."""
 
     entries: dict[RunName, str]
@@ -166,7 +166,7 @@ def _add_result(found: _Found, result: ScyllaResult) -> None:
         found.verdicts[place.tier, place.subtest, str(place.run)] = _VERDICTS[result.verdict]
 
 
-def _recorded_runs(path: Path, text: CheckpointText) -> _Recorded:
+def _recorded_runs(path: Path, text: CheckpointText) -> _CheckpointRuns:
     """The entries of a checkpoint, each as it is written.
 
     Raises:
@@ -175,7 +175,7 @@ def _recorded_runs(path: Path, text: CheckpointText) -> _Recorded:
     places = [member for member in text.members if member.key == _COMPLETED]
     if not places:
         raise UsageError(f"{path} is not the checkpoint of an experiment: it has no {_COMPLETED}.")
-    recorded = _Recorded({}, [], places[0])
+    recorded = _CheckpointRuns({}, [], places[0])
     _refuse_twice(path, _COMPLETED, places[1:])
     if text.is_object(places[0]):
         _add_entries(path, text, recorded, places[0], ())
@@ -186,7 +186,7 @@ def _recorded_runs(path: Path, text: CheckpointText) -> _Recorded:
 
 
 def _add_entries(
-    path: Path, text: CheckpointText, recorded: _Recorded, member: CheckpointMember, above: tuple[str, ...]
+    path: Path, text: CheckpointText, recorded: _CheckpointRuns, member: CheckpointMember, above: tuple[str, ...]
 ) -> None:
     seen: set[str] = set()
     for inner in text.inside(member):
@@ -249,7 +249,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _report(
-    path: Path, found: _Found, recorded: _Recorded, new: dict[RunName, str], backup: str, notes: list[str]
+    path: Path, found: _Found, recorded: _CheckpointRuns, new: dict[RunName, str], backup: str, notes: list[str]
 ) -> CheckpointRepair:
     verdicts, old = found.verdicts, recorded.entries
     corrected = [
