@@ -199,3 +199,61 @@ def test_tokens_are_a_count_or_unknown(tmp_path, capfdbinary, changes, tokens):
     told = call(capfdbinary, "report", tmp_path / "run").out
     expected = "unknown" if tokens is None else f"{tokens[0]} in, {tokens[1]} out"
     assert f"tokens: {expected}" in told, told
+
+
+EVAL = """\
+models: {m: {provider: scripted, model: m}}
+datasets: {d: {path: d.jsonl}}
+tasks: {t: {dataset: d, prompt: x, target: y, scorers: [exact]}}
+"""
+
+
+def test_advice_about_an_imported_run_can_be_followed(tmp_path, capfdbinary):
+    """Neither resume, fork nor an import into the same place recommends what would be refused next."""
+    root, run = write_tree(tmp_path / "exp", {"T0": 1}), tmp_path / "run"
+    import_tree(root, run)
+    (tmp_path / "eval.yaml").write_text(EVAL)
+    again = call(capfdbinary, "import", root, "--run-dir", run)
+    assert again.code == 2 and "choose another directory" in again.err and "holdfast resume" not in again.err
+    for words in (
+        ["resume", run],
+        ["diff", run, tmp_path / "eval.yaml"],
+        ["fork", run, "--run-dir", tmp_path / "new"],
+        ["rescore", run],
+    ):
+        told = call(capfdbinary, *words)
+        assert told.code in (2, 3) and f"holdfast report {run}" in told.err and "holdfast rescore" not in told.err, told
+
+
+def test_an_import_leaves_its_source_alone(tmp_path, capfdbinary, monkeypatch):
+    """Without --run-dir the run would be made in the experiment itself; an empty PATH is no directory."""
+    root = write_tree(tmp_path / "exp", {"T0": 1})
+    monkeypatch.chdir(root)
+    told = call(capfdbinary, "import", ".")
+    assert told.code == 2 and "--run-dir" in told.err and not (root / "runs").exists()
+    for words in (["import", ""], ["repair", ""]):
+        assert call(capfdbinary, *words).code == 2
+    assert not (root / "checkpoint.json.backup-1").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("effective_config.yaml", "models: [\n", "effective_config.yaml"),
+        ("log.json", '{"version": 2, "eval": {', "it is not valid JSON, or it is incomplete"),
+        ("samples_x.jsonl", "", "it is empty"),
+    ],
+)
+def test_a_file_that_cannot_be_recognised_is_refused_with_the_reason(tmp_path, capfdbinary, name, content, reason):
+    (tmp_path / name).write_text(content)
+    told = call(capfdbinary, "import", tmp_path / name)
+    assert told.code == 2 and "no kind that can be imported: " in told.err and reason in told.err, told
+
+
+def test_a_single_judge_has_its_score(tmp_path):
+    root = write_tree(tmp_path / "exp", {"T0": 1})
+    write_result(root, "T0", "00", 1, result(1, judges=[{"model": "j", "score": 0.5}]))
+    import_tree(root, tmp_path / "run")
+    run = Run(tmp_path / "run")
+    (trial,) = run.select("epoch>0")
+    assert run.result(trial).scores["judges"] == 0.5

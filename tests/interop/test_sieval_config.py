@@ -163,3 +163,12 @@ def test_the_words_of_sieval_are_understood(tmp_path, monkeypatch, capfdbinary):
         (tmp_path / "wrong.yaml").write_text(text)
         told = call(capfdbinary, "run", "wrong.yaml")
         assert "did you mean solve?" in told.err and "did you mean score?" in told.err
+
+
+def test_an_address_with_a_password_is_not_carried_over(tmp_path):
+    """It is named by the key that the configuration has."""
+    path = tmp_path / "effective_config.yaml"
+    path.write_text(CONFIG.replace("http://127.0.0.1:8000/v1", "http://me:hunter2@127.0.0.1:8000/v1"))
+    converted = convert(path, tmp_path / "eval.yaml")
+    assert "models.base_model.api_base" in {item.key for item in converted.not_carried}
+    assert "hunter2" not in (tmp_path / "eval.yaml").read_text()

@@ -18,7 +18,7 @@ from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.run.core.prices import USD
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.import_origin import import_origin
+from holdfast.run.import_origin import import_origin, what_is_possible
 from holdfast.run.locate import find_run, refuse_blank
 from holdfast.spec import EvalSpec
 from holdfast.storage.store_url import is_url
@@ -96,7 +96,7 @@ def _forked_eval(root: Path, offer: OfferEval | None) -> tuple[EvalSpec, list[st
         if (origin := import_origin(reader)) is not None:
             raise UsageError(
                 f"{root} was imported from {origin.tool}: a fork of it could run no trial.",
-                hint="Score its answers again with `holdfast rescore`.",
+                hint=what_is_possible(reader, str(root)),
             )
     warnings = read_env_file(eval_directory(last))
     saved = saved_eval(last)

@@ -34,12 +34,11 @@ from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.errors import HoldfastError, ResumeAborted, UsageError
 from holdfast.models.env_file import read_env_file
-from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.import_origin import has_answers, import_origin
+from holdfast.run.import_origin import has_answers, import_origin, what_is_possible
 from holdfast.run.locate import find_run, refuse_blank
 from holdfast.run.session.free_space import check_free_space
 from holdfast.spec import EvalSpec
@@ -302,15 +301,14 @@ def _refuse_imported(reader: RunReader, place: str, selection: SelectionRequest)
     origin = import_origin(reader)
     if origin is None or (selection.rescoring and has_answers(reader)):
         return
-    word = shell_word(place)
     if selection.rescoring:
         raise ResumeAborted(
             f"{place} was imported from {origin.tool}, without the answers: there is nothing to score.",
-            hint=f"See its scores with `holdfast report {word}`.",
+            hint=what_is_possible(reader, place),
         )
     raise ResumeAborted(
         f"Resume aborted: {place} was imported from {origin.tool}, and its trials cannot be run here.",
-        hint=f"See its scores with `holdfast report {word}`; score its answers again with `holdfast rescore {word}`.",
+        hint=what_is_possible(reader, place),
     )
 
 

@@ -5,6 +5,7 @@ Its trials are read by the one fold, as those of any run. Only what would run a 
 
 from typing import Any, NamedTuple
 
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.inputs import LISTED_TRIALS
 from holdfast.run.fold.reader import RunReader
 from holdfast.terminal.text import quantity
@@ -60,6 +61,15 @@ def _origin(data: dict[str, Any], cost: Any) -> ImportOrigin:
     return origin._replace(
         cost=float(cost.get("amount", 0.0)), currency=str(cost.get("currency", "")), costed=int(cost["trials"])
     )
+
+
+def what_is_possible(reader: RunReader, place: str) -> str:
+    """What can be done with an imported run, as a hint; scoring again needs answers."""
+    word = shell_word(place)
+    report = f"See its scores with `holdfast report {word}`"
+    if not has_answers(reader):
+        return f"{report}."
+    return f"{report}; score its answers with other scorers: `holdfast rescore {word} --set tasks.TASK.scorers=[…]`."
 
 
 def has_answers(reader: RunReader) -> bool:

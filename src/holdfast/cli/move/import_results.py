@@ -10,11 +10,13 @@ import click
 from holdfast.analysis.money import money_text
 from holdfast.api.start import naming_run_at
 from holdfast.cli.ui.json_output import print_json
+from holdfast.engine.opening.new_run import default_root
 from holdfast.errors import UsageError
 from holdfast.interop.importing.import_run import ImportSummary, import_run
 from holdfast.interop.importing.kinds import find_kind, find_reader
 from holdfast.interop.sieval.config_file import convert
 from holdfast.run.core.display_text import shell_word
+from holdfast.spec import EvalSpec
 from holdfast.storage.store_url import is_url
 from holdfast.terminal.text import printable, quantity
 
@@ -23,7 +25,7 @@ _SHOWN_VALUES = 30
 
 
 @click.command("import")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(), metavar="PATH")
 @click.option("--run-dir", type=click.Path(), help="Directory for the new run.")
 @click.option(
     "--output",
@@ -31,18 +33,28 @@ _SHOWN_VALUES = 30
     help="The eval file that is made of a configuration; default: eval.yaml.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(path: Path, run_dir: str | None, output: Path | None, *, as_json: bool) -> int:
+def command(path: str, run_dir: str | None, output: Path | None, *, as_json: bool) -> int:
     """Make a run of the results of another tool in PATH, which is left unchanged.
 
     The run can be reported on, compared, exported and rescored. Exits with 1 if something in PATH was skipped, is
     known to be missing or has a wrong type. Of a configuration of SiEval, an eval file is made instead.
     """
+    if not path.strip():
+        raise UsageError("PATH is empty.", hint="Name a file or a directory of another tool.")
+    return _import(Path(path), run_dir, output, as_json=as_json)
+
+
+def _import(path: Path, run_dir: str | None, output: Path | None, *, as_json: bool) -> int:
     if find_kind(path).is_configuration:
         return _import_configuration(path, output, run_dir, as_json=as_json)
     if output is not None:
         raise UsageError(f"{path} holds results: they become a run.", hint="Use --run-dir instead of --output.")
     if run_dir is not None and is_url(run_dir):
         raise UsageError(f"{run_dir} is a URL; an import is made in a directory.", hint="Name a directory for it.")
+    if run_dir is None and default_root(EvalSpec()).resolve().is_relative_to(path.resolve()):
+        raise UsageError(
+            f"The run would be made in {path}, which an import leaves unchanged.", hint="Add --run-dir DIR."
+        )
     source = find_reader(path).read(path)
     with naming_run_at(run_dir or ""):
         summary = import_run(source, None if run_dir is None else Path(run_dir))

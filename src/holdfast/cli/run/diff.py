@@ -20,6 +20,7 @@ from holdfast.run.core.display_text import change_text
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
+from holdfast.run.import_origin import import_origin, what_is_possible
 from holdfast.spec.loading.error_messages import naming_source
 
 
@@ -37,6 +38,7 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
     reader = RunReader(find_named_run(run))
     try:
         last_session(reader)
+        _refuse_imported(reader, run)
         with (
             naming_source(str(eval_file)),
             contextlib.closing(ResumeComparison(reader, Offer(offered), None)) as comparison,
@@ -61,6 +63,14 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
             command = continuing_command(reader.format, run)
             click.echo(f"A run of format {reader.format} cannot be resumed. Continue in a new run with: {command}")
     return ResumeAborted.exit_code if refused else 0
+
+
+def _refuse_imported(reader: RunReader, run: str) -> None:
+    if (origin := import_origin(reader)) is not None:
+        raise ResumeAborted(
+            f"{run} was imported from {origin.tool}: it is resumed with no eval, so there is nothing to compare.",
+            hint=what_is_possible(reader, run),
+        )
 
 
 def _print_differences(decision: Decision) -> None:

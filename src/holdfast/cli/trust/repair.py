@@ -34,7 +34,7 @@ def command(run: str, *, as_json: bool) -> int:
     Of a checkpoint.json of ProjectScylla, rebuild completed_runs from the run_result.json files beside it. The file as
     it was is copied to checkpoint.json.backup-<n> first.
     """
-    if (checkpoint := checkpoint_in(Path(run))) is not None:
+    if run.strip() and (checkpoint := checkpoint_in(Path(run))) is not None:
         return _repair_checkpoint(checkpoint, as_json=as_json)
     repair = repair_run(find_local_run(run, "repaired"), RepairPlanner())
     if as_json:

@@ -63,7 +63,7 @@ from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
-from holdfast.tasks.from_spec import declared_scorers, samples_on_record, with_keys_of
+from holdfast.tasks.from_spec import declared_samples, declared_scorers, samples_on_record, with_keys_of
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.task import Task

@@ -47,7 +47,7 @@ class ForeignScore(msgspec.Struct, omit_defaults=True):
     value: Any = None
     """A number or a boolean; anything else is kept, and counts as unscored."""
     is_number: bool = False
-    """Whether the format has numbers only: then a boolean counts as unscored too, and what is no number is named."""
+    """Whether the format has numbers only: a boolean is then unscored too, and a value of another type is named."""
     judge: str = ""
     """Who gave it, if a model did."""
     answer: str | None = None

@@ -95,7 +95,10 @@ def import_run(source: ForeignEval, root: Path | None = None, fs: FileSystem | N
 
 
 def _check_place(root: Path) -> None:
-    refuse_existing(root.absolute(), "choose another directory")
+    if Layout(root.absolute()).journal.exists():
+        hint = "An import always makes a new run: choose another directory with --run-dir."
+        raise UsageError(f"{root} already holds a run.", hint=hint)
+    refuse_existing(root.absolute())
     refuse_unwritable(root.absolute())
 
 

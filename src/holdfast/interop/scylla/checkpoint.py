@@ -20,7 +20,7 @@ import msgspec
 from holdfast.errors import ConfigurationError, StorageFailure, UsageError
 from holdfast.interop.importing.foreign_eval import SkippedItem
 from holdfast.interop.importing.foreign_values import UnreadableFile, read_regular_file
-from holdfast.interop.scylla.checkpoint_text import CheckpointText, Member
+from holdfast.interop.scylla.checkpoint_text import CheckpointMember, CheckpointText
 from holdfast.interop.scylla.result_tree import CHECKPOINT, ScyllaResult, UnreadDirectory, run_results
 from holdfast.storage import RealFileSystem
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -70,17 +70,17 @@ class CheckpointRepair(msgspec.Struct, frozen=True):
     kept: list[str]
     """Entries without a result file that counts; they stay as they are."""
     discarded: list[str]
-    """What stood in the place of entries and is none; it is in the backup only."""
+    """Values in the place of entries that are not entries; they are in the backup only."""
     notes: list[str]
 
 
-class _Recorded(NamedTuple):
+class _CheckpointRuns(NamedTuple):
     """What a checkpoint says."""
 
     entries: dict[RunName, str]
     """The status of each run, as JSON."""
     discarded: list[str]
-    place: Member
+    place: CheckpointMember
     is_well_formed: bool = True
 
 
@@ -166,7 +166,7 @@ def _add_result(found: _Found, result: ScyllaResult) -> None:
         found.verdicts[place.tier, place.subtest, str(place.run)] = _VERDICTS[result.verdict]
 
 
-def _recorded_runs(path: Path, text: CheckpointText) -> _Recorded:
+def _recorded_runs(path: Path, text: CheckpointText) -> _CheckpointRuns:
     """The entries of a checkpoint, each as it is written.
 
     Raises:
@@ -175,7 +175,7 @@ def _recorded_runs(path: Path, text: CheckpointText) -> _Recorded:
     places = [member for member in text.members if member.key == _COMPLETED]
     if not places:
         raise UsageError(f"{path} is not the checkpoint of an experiment: it has no {_COMPLETED}.")
-    recorded = _Recorded({}, [], places[0])
+    recorded = _CheckpointRuns({}, [], places[0])
     _refuse_twice(path, _COMPLETED, places[1:])
     if text.is_object(places[0]):
         _add_entries(path, text, recorded, places[0], ())
@@ -185,7 +185,9 @@ def _recorded_runs(path: Path, text: CheckpointText) -> _Recorded:
     return recorded._replace(is_well_formed=is_well_formed)
 
 
-def _add_entries(path: Path, text: CheckpointText, recorded: _Recorded, member: Member, above: tuple[str, ...]) -> None:
+def _add_entries(
+    path: Path, text: CheckpointText, recorded: _CheckpointRuns, member: CheckpointMember, above: tuple[str, ...]
+) -> None:
     seen: set[str] = set()
     for inner in text.inside(member):
         name = (*above, inner.key)
@@ -199,7 +201,7 @@ def _add_entries(path: Path, text: CheckpointText, recorded: _Recorded, member: 
             recorded.discarded.append(f"{'/'.join(name)}: {_excerpt(text.raw(inner))}")
 
 
-def _refuse_twice(path: Path, name: str, again: list[Member]) -> None:
+def _refuse_twice(path: Path, name: str, again: list[CheckpointMember]) -> None:
     if again:
         raise UsageError(
             f"{path} has {name} twice, and only one of them could be kept.",
@@ -247,7 +249,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _report(
-    path: Path, found: _Found, recorded: _Recorded, new: dict[RunName, str], backup: str, notes: list[str]
+    path: Path, found: _Found, recorded: _CheckpointRuns, new: dict[RunName, str], backup: str, notes: list[str]
 ) -> CheckpointRepair:
     verdicts, old = found.verdicts, recorded.entries
     corrected = [

@@ -18,7 +18,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
 _DEFAULT_INDENT = "  "
 
 
-class Member(NamedTuple):
+class CheckpointMember(NamedTuple):
     """A member of an object, and where its value is."""
 
     key: str
@@ -30,7 +30,7 @@ class CheckpointText:
     """The text of a JSON object, with the places of its members."""
 
     def __init__(self, data: bytes) -> None:
-        """Raises UnreadableFile if it is no JSON object, or its bytes cannot be written again as they are."""
+        """Raises UnreadableFile if it is not a JSON object, or its bytes cannot be written again as they are."""
         if not data.strip():
             raise UnreadableFile("it is empty")
         self._encoding = json.detect_encoding(data)
@@ -47,15 +47,15 @@ class CheckpointText:
         if not is_same:
             raise UnreadableFile(f"its encoding ({self._encoding}) cannot be written as it is")
 
-    def is_object(self, member: Member) -> bool:
+    def is_object(self, member: CheckpointMember) -> bool:
         """Whether the value of a member is an object."""
         return self._text[member.start] == "{"
 
-    def inside(self, member: Member) -> list[Member]:
+    def inside(self, member: CheckpointMember) -> list[CheckpointMember]:
         """The members of the object that is the value of a member."""
         return self._members_at(member.start)
 
-    def raw(self, member: Member) -> str:
+    def raw(self, member: CheckpointMember) -> str:
         """The value of a member as it is written."""
         return self._text[member.start : member.end]
 
@@ -64,7 +64,7 @@ class CheckpointText:
         found = [member for member in self.members if member.key == key]
         return _DECODER.decode(self.raw(found[-1])) if found else None
 
-    def replaced(self, member: Member, value: Mapping[str, Any]) -> bytes:
+    def replaced(self, member: CheckpointMember, value: Mapping[str, Any]) -> bytes:
         """The file with another object as the value of a member; leaves are JSON already."""
         line = self._text[: member.start].rpartition("\n")
         is_one_line = not line[1]
@@ -79,7 +79,7 @@ class CheckpointText:
             at += 1
         return at
 
-    def _members_at(self, start: int) -> list[Member]:
+    def _members_at(self, start: int) -> list[CheckpointMember]:
         if self._text[start : start + 1] != "{":
             raise UnreadableFile("it is not a JSON object")
         found = list(self._scan(start + 1))
@@ -89,7 +89,7 @@ class CheckpointText:
             raise json.JSONDecodeError("Extra data", self._text, after + 1)
         return found
 
-    def _scan(self, at: int) -> Iterator[Member]:
+    def _scan(self, at: int) -> Iterator[CheckpointMember]:
         at = self._skip(at)
         while self._text[at : at + 1] != "}":
             self._expect(at, '"')
@@ -97,7 +97,7 @@ class CheckpointText:
             self._expect(at := self._skip(at), ":")
             start = self._skip(at + 1)
             _, end = _DECODER.raw_decode(self._text, start)
-            yield Member(key, start, end)
+            yield CheckpointMember(key, start, end)
             if self._text[(at := self._skip(end)) : at + 1] != ",":
                 return
             self._expect(at := self._skip(at + 1), '"')

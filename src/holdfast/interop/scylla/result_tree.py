@@ -75,7 +75,7 @@ def find_results(root: Path) -> Iterator[ResultPlace | SkippedItem]:
     """
     seen: dict[tuple[str, str, int], str] = {}
     for found in _result_files(root, root, _LEVELS):
-        yield found if isinstance(found, SkippedItem) else _place_of(root, found, seen)
+        yield found if isinstance(found, SkippedItem) else _result_place(root, found, seen)
 
 
 def _result_files(root: Path, above: Path, levels: int) -> Iterator[Path | SkippedItem]:
@@ -112,7 +112,7 @@ def _files_below(root: Path, path: Path, levels: int) -> Iterator[Path | Skipped
         yield from _result_files(root, path, levels)
 
 
-def _place_of(root: Path, path: Path, seen: dict[tuple[str, str, int], str]) -> ResultPlace | SkippedItem:
+def _result_place(root: Path, path: Path, seen: dict[tuple[str, str, int], str]) -> ResultPlace | SkippedItem:
     where = _relative(root, path)
     if why := _why_misplaced(path.relative_to(root)) or _why_not_inside(root, path):
         return SkippedItem(where, why)

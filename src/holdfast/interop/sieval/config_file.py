@@ -18,6 +18,7 @@ import msgspec
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.interop.importing.foreign_values import UnreadableFile, map_of, read_regular_file
 from holdfast.spec import resolve, typed_eval
+from holdfast.spec.loading.key_detection import has_credentials
 from holdfast.spec.loading.yaml_document import MAX_BYTES, read_document, write_document
 from holdfast.storage import RealFileSystem
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -188,7 +189,9 @@ class _Conversion:
             model["model"] = given["name"]
         elif "base" not in given:
             model["model"] = name
-        if given.get("api_base"):
+        if isinstance(given.get("api_base"), str) and has_credentials(given["api_base"]):
+            self._leave("api_base", "it has a password or a key in it; set base_url without", given, at)
+        elif given.get("api_base"):
             model["base_url"] = given["api_base"]
         if variable := self._key_variable(name, given.get("api_key"), at):
             model["api_key_env"] = variable
