@@ -142,15 +142,21 @@ def test_resume_18_an_edited_cell_before_and_after(plain, prompt):
 
 
 def test_resume_18_a_new_column_or_an_unused_one(plain):
-    """A target and a column that nothing uses are edited at once: the new target counts, or it is refused."""
+    """A target and a column that nothing uses are edited at once: never is the new target ignored."""
     plain.run()
     plain.rows[1] |= {"a": "wrong", "b": "another note"}
-    told = plain("rescore", "r", "--config", plain.write(), code=None)
-    assert told.code in {0, 3}
-    if told.code == 0:
-        check_as_new(plain)
-    else:
-        assert "tasks.t.dataset (identity)" in told.err
+    for said in (plain.refused(), plain("rescore", "r", "--config", plain.write(), code=3).err):
+        assert "tasks.t.dataset (identity): samples → target edited, but the rows no longer have every sample" in said
+        assert "without ids" in said and "rescore" not in said.replace("test_rescore", "")
+
+
+def test_resume_18_a_removed_row_and_an_edited_target(world):
+    """The run's own rows would be used, and the edited target ignored: it is refused."""
+    world.run()
+    world.rows[2]["answer"] = "q3"
+    del world.rows[0]
+    for said in (world.refused(), world("rescore", "r", "--config", world.write(), code=3).err):
+        assert "target edited, but the rows no longer have every sample on record: s3" in said
 
 
 def test_resume_18_choices_and_fields(plain):

@@ -61,7 +61,6 @@ from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
-from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, samples_on_record, with_keys_of
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
@@ -209,6 +208,9 @@ class ResumeComparison:
         differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
         differences = self._as_scoring(spec, differences) + list(self._judges_kept(made))
         # That other samples would be chosen too says nothing more where the dataset is refused.
+        lost = {item.path for item in kept if item.verdict is DriftVerdict.REFUSED}
+        # A rescoring, which a refused target names as its way out, could not use these rows.
+        differences = [item for item in differences if item.path not in lost or item.drift is not Drift.SCORING]
         refused = {item.path for item in differences if item.verdict is DriftVerdict.REFUSED}
         kept = [item for item in kept if item.path not in refused]
         decision = Decision(spec, differences + self._renamed_members() + kept, notes)
@@ -473,8 +475,7 @@ class ResumeComparison:
                     rows = self._inputs.rows(source, selection.task)
                     before[name], after[name] = selection.compared(saved, rows, offered)
                     kept += _displaced(name, selection, before[name], offered)
-                    if self._rescoring:
-                        kept += _lost_targets(name, before[name], after[name], selection.selected_now(rows))
+                    kept += _lost_targets(name, before[name], after[name], selection.keys_now(offered))
         return before, after, kept
 
     def _tasks_by_input(self, spec: EvalSpec) -> dict[str, list[str]]:
@@ -564,17 +565,16 @@ def _displaced(task: str, selection: SampleSelection, before: Samples, offered: 
     return [_dataset_kept(task, f"{len(before.asked)} samples", "other samples would be chosen")]
 
 
-def _lost_targets(task: str, before: Samples, after: Samples, used: Dataset) -> list[Difference]:
-    """The difference where edited targets are in rows that the run does not use: they would silently be ignored.
+def _lost_targets(task: str, before: Samples, after: Samples, chosen: set[str]) -> list[Difference]:
+    """The difference where edited targets are in rows that the run cannot use: they would silently be ignored.
 
-    A row without an id is known by its content, so the run keeps its own copy of one that is not the same otherwise.
+    The run's own copy is used unless all samples on record are `chosen` from the rows of now.
     """
     edited = [key for key, (_, target) in before.asked.items() if key in after.every and after.every[key][1] != target]
-    places = {key: used.position(key) for key in edited}
-    lost = [key for key, at in places.items() if at is None or used.target_digest(at) != after.every[key][1]]
-    if not lost:
+    if not edited or before.asked.keys() <= chosen:
         return []
-    why = f"target edited, but without ids the edited rows cannot be matched with those on record: {after.names(lost)}"
+    without = "" if before.keyed else " (without ids, a row whose other columns have changed is another sample)"
+    why = f"target edited, but the rows no longer have every sample on record{without}: {after.names(edited)}"
     return [refused_difference(f"tasks.{task}.dataset", Drift.IDENTITY, "samples", why)]
 
 
