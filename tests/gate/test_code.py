@@ -308,7 +308,7 @@ def test_a_task_file_that_is_gone_is_taken_from_the_run(holdfast, world):
     for name in ("task.py", "helpers.py", "eval.yaml"):
         (world.directory / name).unlink()
     told = holdfast("resume", "r", code=0)
-    assert "tasks.t.use: task.py → no longer exists; existing results are kept" in told.err
+    assert "tasks.t.use: task.py → no longer exists; the run's own copy is used" in told.err
     world.check_complete(4)
 
 

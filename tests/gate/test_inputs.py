@@ -243,7 +243,7 @@ def test_resume_22_dataset_gone(world):
     world.begin()
     (world.directory / "rows.jsonl").unlink()
     told = world("resume", "r", code=0)
-    assert "tasks.t.dataset: rows.jsonl → no longer exists; existing results are kept" in told.err
+    assert "tasks.t.dataset: rows.jsonl → no longer exists; the run's own copy is used" in told.err
     assert asked(world) == questions(4)
     world.check_complete(4)
 
