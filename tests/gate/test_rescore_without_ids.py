@@ -211,3 +211,26 @@ def test_resume_18_a_solver_of_ones_own(plain):
     assert "no longer" not in told.err
     diff = json.loads(plain("diff", "r", "--config", plain.write(), "--json", code=None).out or "{}")
     assert not diff.get("differences")
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_an_edited_target_that_is_one_of_the_choices_is_an_edited_question(world, ids):
+    """The model was shown another text: its letter says nothing of the new one, so a rescoring is refused too."""
+    rows = [{"q": "Capital of Peru?", "w": "Cusco", "right": "Lima"}, {"q": "Of Italy?", "w": "Turin", "right": "Rome"}]
+    world.rows = [{"id": f"s{number}", **row} for number, row in enumerate(rows)] if ids else rows
+    world.data["tasks"]["t"] = {
+        "dataset": "rows",
+        "prompt": "{q}",
+        "choices": ["{w}", "{right}"],
+        "target": "{right}",
+        "scorers": ["choice"],
+    }
+    asked = world.rows
+    world("run", world.write(), "--run-dir", "r", code=0)
+    world.write_rows([{**asked[0], "right": "Arequipa"}, asked[1]])
+    assert "tasks.t.dataset (identity): samples → input edited: " in world.refused()
+    assert "input edited" in world("rescore", "r", code=3).err
+    world.write_rows(asked)
+    world.data["tasks"]["t"]["target"] = "{w}"
+    world("rescore", "r", "--config", world.write(), code=0)
+    check_as_new(world)

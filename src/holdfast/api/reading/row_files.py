@@ -25,7 +25,7 @@ from holdfast.storage import RealFileSystem
 from holdfast.storage.filesystem import AppendFile, FileSystem
 
 _ROWS_AT_A_TIME = 500
-_NO_PYARROW = "Install it with: pip install 'holdfast[parquet]'"
+_NO_PYARROW = "Install it with: pip install pyarrow"
 
 
 class RowFile(msgspec.Struct, frozen=True):

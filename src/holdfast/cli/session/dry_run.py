@@ -170,7 +170,8 @@ def _total_lines(prepared: PreparedEval, expected: list[CostBound]) -> Iterator[
 
 def _worst_text(planned: float, most: float, currency: str, *, judged: bool) -> str:
     """What it would be if everything that can be asked again is asked again; nothing where that is the same."""
-    if most <= planned:
+    if money_text(most, currency) == money_text(planned, currency):
+        # Two sums of the same figures may differ in their last digit.
         return ""
     why = "attempts fail or verdicts have to be asked for twice" if judged else "every attempt fails"
     return f", or {money_text(most, currency)} if {why}"

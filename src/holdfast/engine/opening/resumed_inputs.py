@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from holdfast.digests import packed_digest
 from holdfast.engine.planning.inputs import FreshInputs, Inputs, SavedInputs, WriteRows
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
@@ -185,7 +186,15 @@ def _compared_samples(asked: Dataset, every: Dataset) -> Samples:
 
 
 def _content_digests(dataset: Dataset) -> Mapping[str, tuple[bytes, bytes]]:
+    """By key, the digests of what is asked and of what it is judged by."""
     return {
-        dataset.key(position): (dataset.input_digest(position), dataset.target_digest(position))
+        dataset.key(position): (_asked_digest(dataset, position), dataset.target_digest(position))
         for position in range(len(dataset))
     }
+
+
+def _asked_digest(dataset: Dataset, position: int) -> bytes:
+    """That of the input, and of a target that the model is shown as one of the choices."""
+    shown = dataset.columns.shown_target_paths()
+    digest = dataset.input_digest(position)
+    return digest + packed_digest(content_at(dataset.row(position), shown)) if shown else digest

@@ -83,6 +83,11 @@ class Columns(msgspec.Struct, frozen=True):
         paths = self.target_paths() if self.key_paths is None else self.key_paths
         return tuple(path for path in paths if not any(_paths_overlap(path, asked) for asked in self.asked))
 
+    def shown_target_paths(self) -> tuple[str, ...]:
+        """Of the paths that are no input, those that are asked with all the same: a choice is made of them."""
+        shown = [path for option in self.options for path in option.paths]
+        return tuple(path for path in self.only_target_paths() if any(_paths_overlap(path, one) for one in shown))
+
     def target_paths(self) -> tuple[str, ...]:
         """Where in a row the target is."""
         column = self.column("target")
