@@ -312,9 +312,10 @@ def test_what_stands_in_the_place_of_a_verdict_is_said(tmp_path, value, said):
 
 
 @pytest.mark.parametrize(
-    ("status", "pid", "warned"), [("running", os.getpid(), True), ("done", os.getpid(), False), ("running", -1, False)]
+    ("status", "is_alive", "warned"), [("running", True, True), ("done", True, False), ("running", False, False)]
 )
-def test_a_process_that_may_be_alive_is_warned_about(tmp_path, status, pid, warned):
+def test_a_process_that_may_be_alive_is_warned_about(tmp_path, status, is_alive, warned):
+    pid = os.getpid() if is_alive else -1
     root = write_tree(tmp_path / "exp", SMALL)
     (root / "checkpoint.json").write_text(json.dumps({"completed_runs": {}, "status": status, "pid": pid}))
     notes = repair_checkpoint(root / "checkpoint.json").notes
