@@ -43,8 +43,9 @@ def names_read(tree):
                 yield node.args[0]
         elif isinstance(node, ast.Subscript) and is_environment(node.value):
             yield node.slice
-        elif isinstance(node, ast.Compare) and any(map(is_environment, node.comparators)):
-            yield node.left
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            if is_environment(node.comparators[0]):
+                yield node.left
 
 
 def variables():

@@ -71,6 +71,7 @@ FIELDS = {
     "source": TEXT,
     "error": st.none() | st.builds(Failure, kind=TEXT, message=TEXT, traceback=TEXT),
     "artifacts": MAPS,
+    "imported": MAPS,
     "will_retry": st.booleans(),
     "samplings": st.lists(SAMPLINGS, max_size=2).map(tuple),
 }
