@@ -34,6 +34,12 @@ def is_environment(node):
     return ast.unparse(node) in {"os.environ", "environment"}
 
 
+def is_lookup(node):
+    """Whether it asks if the environment has a name."""
+    asks = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn)
+    return asks and is_environment(node.comparators[0])
+
+
 def names_read(tree):
     """The expressions whose values are looked up in the environment."""
     for node in ast.walk(tree):
@@ -43,9 +49,8 @@ def names_read(tree):
                 yield node.args[0]
         elif isinstance(node, ast.Subscript) and is_environment(node.value):
             yield node.slice
-        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
-            if is_environment(node.comparators[0]):
-                yield node.left
+        elif is_lookup(node):
+            yield node.left
 
 
 def variables():
