@@ -73,6 +73,9 @@ def test_answers_of_a_model_that_is_left_out_are_not_scored(world):
     status = world.status()
     assert (status["finished"], status["remaining_by_reason"]) == (4, {"not scored": 4})
     check_sound(world)
+    again = world("rescore", "r", "--config", world.write())
+    told = " ".join((again.out + again.err).split())
+    assert "no other selected answer lacks a score than 4 answers of models or tasks that the eval leaves out" in told
     world("resume", "r", code=0)
     assert world.status()["state"] == "complete" and world.status()["calls"]["made"] == 8
 
