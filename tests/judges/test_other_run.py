@@ -136,6 +136,20 @@ def test_limits_26_damage_of_the_other_run_is_named(holdfast, tmp_path, base):
     assert "base lists what is lost" in " ".join(ended.err.split())
 
 
+def test_limits_26_damage_of_the_other_run_is_named_by_resume_and_rescore(holdfast, tmp_path, base):
+    """Whether the scorer is added by a resume, or compares with another run from now on."""
+    shutil.copytree(base, tmp_path / "whole")
+    segment = max((base / "journal").iterdir())
+    segment.write_bytes(bytes(40) + segment.read_bytes()[40:])
+    holdfast("run", judged_eval(tmp_path, [pair(pairwise={"run": "whole"})], j=FIRST), "--run-dir", "r", code=0)
+    changed = judged_eval(tmp_path, [PAIR], j=FIRST)
+    told = holdfast("rescore", "r", "--config", changed)
+    assert "not all of that can be read" in " ".join(told.err.split())
+    holdfast("run", judged_eval(tmp_path, ["exact"], j=FIRST), "--run-dir", "s", code=0)
+    told = holdfast("resume", "s", "--config", judged_eval(tmp_path, ["exact", PAIR], j=FIRST))
+    assert "not all of that can be read" in " ".join(told.err.split())
+
+
 def test_limits_26_epochs_prompts_and_models_of_the_other_run(holdfast, tmp_path):
     """The same epoch and prompt are compared, or the only ones there are; of several models, one is named."""
     prompts = {"prompt": {"a": "A {question}", "b": "B {question}"}, "epochs": 2}

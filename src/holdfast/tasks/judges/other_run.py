@@ -49,7 +49,7 @@ class OtherAnswers:
         """All that the other run has."""
         self._inputs: dict[str, list[str]] = {}
         self._asked_otherwise: set[str] = set()
-        self.damage = ""
+        self.damage = rows.damage
         """Where to look if the other run was damaged when its answers were copied just now."""
         for place, row in enumerate(rows):
             self._inputs[row["sample"]] = row.get("input", [])
