@@ -53,7 +53,7 @@ def test_versions_of_a_scorer_side_by_side_are_explained():
         "graded/j@e0db2a02": {"mean": METRIC},
     }
     lines = score_table({"t": {"m": group(scores)}, "u": {"m": group(scores)}}, "USD")
-    assert lines[-1] == "exact, graded/j: the newest version; with @, scores of earlier ones."
+    assert lines[-1] == "exact, graded/j are the newest versions; names with @ are earlier versions."
     assert len(lines) == 8 and "newest" not in "".join(score_table({"t": {"m": group()}}, "USD"))
 
 

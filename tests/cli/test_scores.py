@@ -266,3 +266,26 @@ def test_of_very_many_errors_only_some_are_read_and_that_is_said(holdfast, serve
     ended = holdfast("run", eval_file, "--run-dir", "r", code=1).out
     assert ended.startswith("Stopped: 0 of 502 valid; 502 got no reply. They are retried on resume.\n")
     assert f"  Errors of the first 500 of 502 trials:\n  500 {TIMES} no reply: openai/counting answered 503" in ended
+
+
+FAILING = """
+from holdfast import Sample, Task, task
+
+async def solve(trial):
+    await trial.generate("draft")
+    raise ValueError("my bug")
+
+@task
+def t():
+    return Task(samples=[Sample("q1", target="a")], solver=solve, scorers="exact")
+"""
+
+
+def test_a_wrong_name_is_no_reason_to_delete_replies(holdfast, server, tmp_path):
+    """No trial is finished, and yet replies are on record, which were paid for."""
+    holdfast("run", python_eval(tmp_path, server.base_url, FAILING), "--run-dir", "r", code=1)
+    server.behave(refuse_status=404, refuse_times=9, said="The model `counting` does not exist")
+    ended = holdfast("resume", "r", "--redo", "status=failed", code=1)
+    for text in (ended.out, holdfast("status", "r").out):
+        assert "The model name of m cannot be changed in this run. Correct it in the eval, then:\n" in text
+        assert "no results" not in text and "delete" not in text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 
@@ -9,8 +10,10 @@ import pytest
 
 from cli_calls import call
 from evals import write_eval
+from holdfast.analysis.notes import odd_answers
 from holdfast.analysis.status import SessionStatus
 from holdfast.cli.ui.session_table import session_lines
+from holdfast.run.fold.reader import RunReader
 
 PRICE = {"input": 1.0, "output": 2.0}
 
@@ -147,6 +150,15 @@ def test_empty_answers_are_counted(place, tmp_path):
     assert "note: 2 of 3 answers are empty\n" in ended.out and "m: A reply is empty (finish: stop)." in ended.err
     assert as_json(place, "report", "r")["notes"] == ["2 of 3 answers are empty"]
     assert "note: 2 of 3 answers are empty\n" in place("report", "r", code=0).out
+
+
+def test_answers_of_white_space_count_as_empty(place, tmp_path, monkeypatch):
+    """They are no more of an answer; of a large run, whose answers are not read, the model is named."""
+    place("run", scripted(tmp_path, 3, replies={"q0": "q0"}, default=" \n"), "--run-dir", "r", code=0)
+    assert as_json(place, "report", "r")["notes"] == ["2 of 3 answers are empty"]
+    monkeypatch.setattr(odd_answers, "_MOST_READ", 2)
+    with contextlib.closing(RunReader(tmp_path / "r")) as reader:
+        assert list(odd_answers.odd_answer_notes(reader)) == ["some replies of m are empty"]
 
 
 def test_replies_that_were_cut_off_are_named(place, tmp_path):

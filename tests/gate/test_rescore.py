@@ -73,8 +73,20 @@ def test_answers_of_a_model_that_is_left_out_are_not_scored(world):
     status = world.status()
     assert (status["finished"], status["remaining_by_reason"]) == (4, {"not scored": 4})
     check_sound(world)
+    again = world("rescore", "r", "--config", world.write())
+    told = " ".join((again.out + again.err).split())
+    assert "no other selected answer lacks a score than 4 answers of models or tasks that the eval leaves out" in told
     world("resume", "r", code=0)
     assert world.status()["state"] == "complete" and world.status()["calls"]["made"] == 8
+
+
+def test_a_dry_run_of_a_rescored_run_adds_no_scorer(world):
+    """Its newest scores are those of the eval, as a resume finds them."""
+    world.run()
+    world.task["scorers"] = [{"exact": {"ignore_case": True}}]
+    world("rescore", "r", "--config", world.write(), code=0)
+    told = world("run", world.write(), "--run-dir", "r", "--or-resume", "--dry-run", code=0)
+    assert "Added" not in told.out and "Nothing would be run" in told.out
 
 
 def test_a_scorer_that_is_changed_back_finds_its_scores(world):

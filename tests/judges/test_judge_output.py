@@ -107,8 +107,13 @@ def test_the_forecast_counts_judges_with_their_repairs(holdfast, tmp_path):
     models = {"a": {**A, **price}, "b": {**B, **price}, "m": {**scripted("x"), **price}}
     scorers = [panel("a", "b"), {"model_graded": {"name": "pair", "model": "a", "pairwise": True}}]
     eval_file = judged_eval(tmp_path, scorers, task={"max_retries": 0}, **models)
-    (bound,) = holdfast.json("run", eval_file, "--dry-run", code=0)["forecast"]
+    plan = holdfast.json("run", eval_file, "--dry-run", code=0)
+    (bound,), total = plan["forecast"], plan["total"]
     judges = bound["judges"]
+    for name in ("calls", "cost", "most_calls", "most_cost"):
+        parts = [bound[name], *(judge[name] for judge in judges.values())]
+        assert total[name] == pytest.approx(sum(parts))
+    assert (total["calls"], total["most_calls"]) == (2 + 8, 2 + 16)
     assert {name: judge["most_calls"] for name, judge in judges.items()} == {"a": 2 * (2 + 4), "b": 2 * 2}
     assert {name: judge["calls"] for name, judge in judges.items()} == {"a": 2 + 4, "b": 2}
     assert all(2 * judge["cost"] == judge["most_cost"] > 0 for judge in judges.values())

@@ -9,6 +9,8 @@ import pytest
 from judged_evals import judged_eval, scripted
 
 from evals import write_eval
+from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.judges.other_run import OtherAnswers
 
 FIRST = scripted({"explanation": "so", "winner": "A"}, "always-first")
 PAIR = {"model_graded": {"name": "pair", "model": "j", "pairwise": {"run": "base"}}}
@@ -134,6 +136,20 @@ def test_limits_26_damage_of_the_other_run_is_named(holdfast, tmp_path, base):
     assert "base lists what is lost" in " ".join(ended.err.split())
 
 
+def test_limits_26_damage_of_the_other_run_is_named_by_resume_and_rescore(holdfast, tmp_path, base):
+    """Whether the scorer is added by a resume, or compares with another run from now on."""
+    shutil.copytree(base, tmp_path / "whole")
+    segment = max((base / "journal").iterdir())
+    segment.write_bytes(bytes(40) + segment.read_bytes()[40:])
+    holdfast("run", judged_eval(tmp_path, [pair(pairwise={"run": "whole"})], j=FIRST), "--run-dir", "r", code=0)
+    changed = judged_eval(tmp_path, [PAIR], j=FIRST)
+    told = holdfast("rescore", "r", "--config", changed)
+    assert "not all of that can be read" in " ".join(told.err.split())
+    holdfast("run", judged_eval(tmp_path, ["exact"], j=FIRST), "--run-dir", "s", code=0)
+    told = holdfast("resume", "s", "--config", judged_eval(tmp_path, ["exact", PAIR], j=FIRST))
+    assert "not all of that can be read" in " ".join(told.err.split())
+
+
 def test_limits_26_epochs_prompts_and_models_of_the_other_run(holdfast, tmp_path):
     """The same epoch and prompt are compared, or the only ones there are; of several models, one is named."""
     prompts = {"prompt": {"a": "A {question}", "b": "B {question}"}, "epochs": 2}
@@ -152,6 +168,44 @@ def test_limits_26_epochs_prompts_and_models_of_the_other_run(holdfast, tmp_path
     assert all(text.count("\nA q") == 2 or text.count("\nB q") == 2 for text in asked)
     wrong = pair(pairwise={"run": "base", "model": "y"})
     assert "no answer of 'y'" in holdfast("run", judged_eval(tmp_path, [wrong], j=FIRST), "--run-dir", "n", code=2).err
+
+
+def other_answers(tmp_path, *rows):
+    """A copy of answers, each given as a sample, a prompt, an epoch and a text."""
+    path = tmp_path / "answers.jsonl"
+    names = ("sample", "axes", "epoch", "answer")
+    made = [dict(zip(names, (sample, {"prompt": prompt}, *rest), strict=True)) for sample, prompt, *rest in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in made))
+    return OtherAnswers(Rows.open(path))
+
+
+def test_limits_26_the_answer_to_another_prompt_is_no_opponent(tmp_path):
+    """A sample may lack the answer to one of two prompts; a run of one prompt is compared with whatever it was."""
+    two = other_answers(tmp_path, ("s1", "a", 1, "A1"), ("s1", "b", 1, "B1"), ("s2", "a", 1, "A2"))
+    assert two.find("s2", 1, {"prompt": "a"}) == "A2" and two.find("s2", 1, {"prompt": "b"}) is None
+    one = other_answers(tmp_path, ("s1", "a", 1, "A1"), ("s2", "a", 1, "A2"))
+    assert one.find("s2", 1, {"prompt": "b"}) == "A2" and one.find("s3", 1, {"prompt": "b"}) is None
+
+
+def test_limits_26_the_same_epoch_is_compared(tmp_path):
+    """Where an epoch of the other run has no answer, the others stay where they are; beyond them it is their turn."""
+    answers = other_answers(tmp_path, ("s1", "a", 2, "second"), ("s1", "a", 3, "third"))
+    found = [answers.find("s1", epoch, {"prompt": "a"}) for epoch in range(1, 6)]
+    assert found == ["second", "second", "third", "third", "second"]
+
+
+FAILING = """
+def failing(answer, sample):
+    raise ValueError("no score")
+"""
+
+
+def test_limits_26_an_answer_whose_scorer_failed_is_an_opponent(holdfast, tmp_path):
+    """Nothing is missing of the answer."""
+    (tmp_path / "own.py").write_text(FAILING)
+    holdfast("run", judged_eval(tmp_path, ["own.py:failing"], m=scripted("old answer", "m")), "--run-dir", "base")
+    holdfast("run", judged_eval(tmp_path, [PAIR], j=FIRST), "--run-dir", "r", code=0)
+    assert sum("\nold answer\n" in asked for asked in requests(holdfast)) == 4
 
 
 PYTHON = """

@@ -29,8 +29,10 @@ def version_lines(tasks: TaskReports) -> list[str]:
     earlier = sorted({name for group in groups for name in group.metrics if VERSION_MARK in name})
     if not earlier:
         return []
-    newest = list_text(list(dict.fromkeys(plain_name(base_name(name)) for name in earlier)))
-    return [f"{newest}: the newest version; with {VERSION_MARK}, scores of earlier ones."]
+    names = list(dict.fromkeys(plain_name(base_name(name)) for name in earlier))
+    newest = list_text(names)
+    versions = "is the newest version" if len(names) == 1 else "are the newest versions"
+    return [f"{newest} {versions}; names with {VERSION_MARK} are earlier versions."]
 
 
 def score_rows(tasks: TaskReports, currency: str) -> tuple[list[str], list[list[str]]]:

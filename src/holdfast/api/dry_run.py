@@ -19,12 +19,15 @@ from holdfast.engine.opening.comparing.growth import (
     measure_remaining,
     trials_to_ask,
 )
+from holdfast.engine.opening.earlier_targets import find_scores_that_hold
 from holdfast.engine.opening.new_run import plan_entries, plan_new_run
+from holdfast.engine.opening.next_code import next_code, with_trees
 from holdfast.engine.opening.remote_run import open_readable_copy, refuse_existing_remote
 from holdfast.engine.opening.resume_plan import plan_resume
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
+from holdfast.engine.planning.versioned_slots import name_slots
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.drift.gate import Decision
@@ -96,6 +99,9 @@ def _check_resume(request: RunRequest) -> CheckedRun:
         plan = plan_resume(reader, request.offer, request.tasks)
         with contextlib.closing(plan.inputs):
             prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
+            whole = with_trees(next_code(reader, plan, prepared), reader.sessions)
+            name_slots(prepared, reader.sessions, whole, plan.weights, plan.decision)
+            find_scores_that_hold(prepared, reader, whole, plan.weights)
         request.check_plan(plan_entries(prepared))
         refusal = None
         if not reader.fold.counts.is_complete or plan.decision.changes:
@@ -104,7 +110,7 @@ def _check_resume(request: RunRequest) -> CheckedRun:
         before, fold = last_session(reader).plan, reader.fold.with_plan(plan_entries(prepared))
         return CheckedRun(
             prepared,
-            request.warnings,
+            [*request.warnings, *prepared.warnings],
             plan.decision,
             fold.counts,
             measure_growth(before, prepared, reader),

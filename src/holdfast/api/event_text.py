@@ -43,9 +43,9 @@ _MOST_ERRORS = 100
 _OTHERS = ("", "")
 _ERROR = CandidateStatus.ERROR.value
 _SIGNALS = {"SIGINT": "Ctrl-C"}
+"""What people press."""
 _LOOKED_AT = 20
 """How many trials of a task fail before it is stopped, if no others are running: the first ten, and ten others."""
-"""What people press."""
 
 
 class EventText:

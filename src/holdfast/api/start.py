@@ -293,7 +293,9 @@ def _resume(
     except SelectionFinished as found:
         selected = found.selection
         matched = selected.matched, selected.blocked, selected.failed
-        return CompleteRun(found.counts, [], "", place, *matched, rescoring=selection.rescoring)
+        return CompleteRun(
+            found.counts, [], "", place, *matched, rescoring=selection.rescoring, left_out=selected.left_out
+        )
 
 
 def _refuse_imported(reader: RunReader, place: str, selection: SelectionRequest) -> None:

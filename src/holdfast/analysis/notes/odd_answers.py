@@ -19,7 +19,7 @@ def odd_answer_notes(reader: RunReader) -> Iterator[str]:
     """A sentence about empty answers, and one about replies that were cut off."""
     noted = _noted(reader)
     if EMPTY_REPLY in noted:
-        yield from _empty_answers(reader)
+        yield from _empty_answers(reader, ", ".join(sorted(noted[EMPTY_REPLY])))
     if CUT_OFF_REPLY in noted:
         models = ", ".join(sorted(noted[CUT_OFF_REPLY]))
         yield f"some replies of {models} were cut off at max_tokens (finish reason: length)"
@@ -34,9 +34,9 @@ def _noted(reader: RunReader) -> dict[str, set[str]]:
     return found
 
 
-def _empty_answers(reader: RunReader) -> Iterator[str]:
+def _empty_answers(reader: RunReader, models: str) -> Iterator[str]:
     if reader.fold.on_record > _MOST_READ:
-        yield "some answers are empty"
+        yield f"some replies of {models} are empty"
         return
     answers = [text for trial in reader.fold.trials() if (text := _answer_text(reader, trial)) is not None]
     if empty := sum(not text.strip() for text in answers):

@@ -210,5 +210,6 @@ def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
         from holdfast.analysis.failure_groups import read_failures  # noqa: PLC0415
 
         failures = read_failures(reader)
-    steps = NextSteps(status.counts, status.run, reader.sessions[0], failures)
+    first, may_be_deleted = reader.sessions[0], failures is not None and reader.may_be_deleted()
+    steps = NextSteps(status.counts, status.run, first, failures, may_be_deleted=may_be_deleted)
     return [*stop_lines(reader.fold.stopped.values()), *steps.lines()]

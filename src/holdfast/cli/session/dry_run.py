@@ -68,10 +68,10 @@ def _total_object(prepared: PreparedEval, expected: list[CostBound]) -> dict[str
     judges = [judge for bound in expected for judge in bound.judges.values()]
     return {
         "trials": sum(bound.trials for bound in expected),
-        "calls": None if judges else _sum([bound.calls for bound in expected]),
-        "cost": None if judges else _sum([bound.cost for bound in expected]),
-        "most_calls": _sum([*(bound.most_calls for bound in expected), *(judge.calls for judge in judges)]),
-        "most_cost": _sum([*(bound.most_cost for bound in expected), *(judge.cost for judge in judges)]),
+        "calls": _sum([*(bound.calls for bound in expected), *(judge.calls for judge in judges)]),
+        "cost": _sum([*(bound.cost for bound in expected), *(judge.cost for judge in judges)]),
+        "most_calls": _sum([*(bound.most_calls for bound in expected), *(judge.most_calls for judge in judges)]),
+        "most_cost": _sum([*(bound.most_cost for bound in expected), *(judge.most_cost for judge in judges)]),
         "is_lower_bound": bool(judges) or any(bound.is_lower_bound for bound in expected),
         "currency": prepared.spec.currency or USD,
     }

@@ -46,7 +46,9 @@ class EndText:
             yield from stop_lines(self._stops)
             yield from self._failure_lines()
         first = self._scores.first_session if self._scores is not None else None
-        yield from NextSteps(self._counts, self._place, first, self._failures).lines()
+        may_be_deleted = self._scores is not None and self._scores.may_be_deleted
+        steps = NextSteps(self._counts, self._place, first, self._failures, may_be_deleted=may_be_deleted)
+        yield from steps.lines()
 
     def _only_failure(self, reason: str) -> FailureGroup | None:
         """The one error for which every planned trial remains, if it is known of all of them."""

@@ -96,7 +96,7 @@ def _print_slots(selection: TrialSelection) -> None:
     """Says how many scores a rescoring fills, and of which scorers."""
     slots, answers = selection.slots or {}, len(selection.remaining or ())
     if not answers:
-        say("Nothing to score: no selected answer lacks a score of these scorers.")
+        say(f"Nothing to score: {_nothing_to_score(selection.left_out)}.")
         return
     parts = ", ".join(f"{base_name(name)} {len(keys)}" for name, keys in slots.items())
     say(f"Scoring {quantity(answers, 'answer')} ({parts}); the model under test is not called.")
@@ -104,8 +104,17 @@ def _print_slots(selection: TrialSelection) -> None:
         verb = "holds" if held == 1 else "hold"
         say(f"{held} of {sum(map(len, slots.values()))} scores {verb}, since the targets have not changed there.")
     if selection.left_out:
-        answers_left = quantity(selection.left_out, "answer")
-        say(f"Not scored: {answers_left} of models or tasks that the eval leaves out; `holdfast resume` scores them.")
+        say(f"Not scored: {_left_out_text(selection.left_out)}.")
+
+
+def _nothing_to_score(left_out: int) -> str:
+    if not left_out:
+        return "no selected answer lacks a score of these scorers"
+    return f"no other selected answer lacks a score than {_left_out_text(left_out)}"
+
+
+def _left_out_text(left_out: int) -> str:
+    return f"{quantity(left_out, 'answer')} of models or tasks that the eval leaves out; `holdfast resume` scores them"
 
 
 def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
@@ -143,7 +152,7 @@ def _print_complete(
     finished = f"{counts.finished} of {counts.planned} trials finished{counts.unusual_text()}"
     done = f"{finished}, {counts.remaining_text()}"
     if complete.rescoring:
-        why = "no selected answer lacks a score of these scorers"
+        why = _nothing_to_score(complete.left_out)
         if counts.failed_in_slots:
             why = "scorers that have failed and not changed are run again by `holdfast resume --redo 'status=failed'`"
         click.echo(f"{complete.place}: nothing to score: {why}; {done}.")

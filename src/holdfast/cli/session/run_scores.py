@@ -34,6 +34,8 @@ class RunScores(NamedTuple):
     stops: list[TaskStop]
     ledger: Ledger
     """Of the session that has just ended."""
+    may_be_deleted: bool
+    """Whether deleting the run loses no result."""
 
     def print_table(self) -> None:
         """Prints the scores, and below them what a reader of them has to know."""
@@ -78,7 +80,7 @@ def read_scores(place: str, session: int = 0) -> RunScores | None:
             first = reader.sessions[0] if reader.sessions else None
             stops = list(reader.fold.stopped.values())
             ledger = session_ledger(reader, session)
-            return RunScores(make_report(reader), reader.fold.plan, first, stops, ledger)
+            return RunScores(make_report(reader), reader.fold.plan, first, stops, ledger, reader.may_be_deleted())
     except KeyboardInterrupt:
         # The session is over, and all that it did is durable: only the table is left out.
         return None

@@ -73,9 +73,17 @@ class NextSteps:
     """The lines for one run; its first session and the errors of its trials may be unknown."""
 
     def __init__(
-        self, counts: StateCounts, place: str, first: SessionRecord | None = None, failures: Failures | None = None
+        self,
+        counts: StateCounts,
+        place: str,
+        first: SessionRecord | None = None,
+        failures: Failures | None = None,
+        *,
+        may_be_deleted: bool = False,
     ) -> None:
+        """`may_be_deleted`: deleting the run would lose nothing that was paid for."""
         self._counts, self._first, self._place = counts, first, place
+        self._may_be_deleted = may_be_deleted
         self._commands = run_commands(first, place)
         self._groups = failures.groups if failures is not None else []
 
@@ -135,7 +143,7 @@ class NextSteps:
         return ""
 
     def _wrong_name_lines(self, name: str) -> Iterator[str]:
-        if not self._counts.finished:
+        if self._may_be_deleted:
             yield printable(f"{_FIXED_NAME} {no_results_text(self._place)}")
             return
         yield printable(f"The model name of {name} cannot be changed in this run. Correct it in the eval, then:")

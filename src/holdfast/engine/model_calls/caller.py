@@ -17,7 +17,7 @@ import msgspec
 from holdfast.engine.events import CallRetried, Events
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.model_calls.rate_limit import Reservation
-from holdfast.engine.model_calls.reply_warnings import CUT_OFF, ReplyWarnings
+from holdfast.engine.model_calls.reply_warnings import CUT_OFF, ReplyWarnings, is_empty
 from holdfast.engine.model_calls.served_model import ServedModels, UnexpectedModel
 from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
@@ -269,7 +269,8 @@ class Caller:
             model.estimate.learn(request, reply.usage)
         if reply.model != model.last_name:
             self.served.check(model, reply)
-        if reply.finish not in _UNREMARKABLE or reply.usage is None or reply.warnings or not reply.content:
+        is_usual = reply.finish in _UNREMARKABLE and reply.usage is not None and not reply.warnings
+        if not is_usual or not reply.content or is_empty(reply):
             self._check_oddities(model, reply)
         self.note_unsent_schema(model, request)
         if reply.model != model.last_name:

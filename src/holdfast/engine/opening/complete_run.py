@@ -41,6 +41,8 @@ class CompleteRun(NamedTuple):
     """How many of those have failed, or belong to a task that was stopped."""
     rescoring: bool = False
     """Whether answers were to be scored, and no score was missing."""
+    left_out: int = 0
+    """How many answers lack a score and belong to models or tasks that the eval leaves out."""
     code_notes: Sequence[str] = ()
     """What a person should know of how its code was compared."""
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
 
 
-WriteRows = Callable[[BinaryIO], None]
+WriteRows = Callable[[BinaryIO], str]
+"""Writes rows, and says where to look if what they come from is damaged."""
 
 _FROM_BACKUP = "Restore it from a backup."
 
@@ -102,9 +103,10 @@ class FreshInputs:
         if name not in self._rows:
             path = self._place() / f"{len(self.files)}.jsonl"
             with path.open("wb") as stream:
-                write(stream)
+                damage = write(stream)
             self.files[name] = path
             self._rows[name] = Rows.open(path, source=task)
+            self._rows[name].damage = damage
         return self._rows[name]
 
     def _place(self) -> Path:

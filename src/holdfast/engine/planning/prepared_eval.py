@@ -248,18 +248,12 @@ def with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
         return SavedSamples(reader).input_digests
 
     def open_rows(scorer: str, other: OtherRun) -> Rows:
-        def write(stream: BinaryIO) -> None:
-            place = Path(spec.locate(other.run))
-            damage[scorer] = write_answers(place, other, task.name, read_inputs, stream)
+        def write(stream: BinaryIO) -> str:
+            return write_answers(Path(spec.locate(other.run)), other, task.name, read_inputs, stream)
 
         return inputs.other_rows(answers_input(task.name, scorer, other), task.name, write)
 
-    damage: dict[str, str] = {}
-    scorers = scorers_with_answers(task.scorers, open_rows) or task.scorers
-    for slot in judge_slots(scorers):
-        if slot.other is not None and slot.of.name in damage:
-            slot.other.damage = damage[slot.of.name]
-    return dataclasses.replace(task, scorers=scorers)
+    return dataclasses.replace(task, scorers=scorers_with_answers(task.scorers, open_rows) or task.scorers)
 
 
 def _missing_answers(planned: PlannedTask) -> Iterator[str]:

@@ -36,6 +36,8 @@ class Rows:
         self.source = source
         self.cache = cache
         """Where what is worked out about these rows is kept for another session, if anywhere."""
+        self.damage = ""
+        """Where to look if what the rows were copied from just now was damaged."""
         self._windows: tuple[_Window, ...] = ()
         self._next = 0
 

@@ -45,13 +45,17 @@ class OtherAnswers:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._places: dict[str, dict[bytes, list[int]]] = {}
+        self._axes: set[bytes] = set()
+        """All that the other run has."""
         self._inputs: dict[str, list[str]] = {}
         self._asked_otherwise: set[str] = set()
-        self.damage = ""
+        self.damage = rows.damage
         """Where to look if the other run was damaged when its answers were copied just now."""
         for place, row in enumerate(rows):
             self._inputs[row["sample"]] = row.get("input", [])
-            self._places.setdefault(row["sample"], {}).setdefault(canonical_json(row["axes"]), []).append(place)
+            axes = canonical_json(row["axes"])
+            self._axes.add(axes)
+            self._places.setdefault(row["sample"], {}).setdefault(axes, []).append(place)
 
     @property
     def digest(self) -> str:
@@ -73,12 +77,15 @@ class OtherAnswers:
     def find(self, sample: str, epoch: int, axes: Mapping[str, str]) -> str | None:
         """The answer to the same sample with the same axis values, or with the only ones that the other run has.
 
-        If the other run has fewer epochs, its answers are taken in turn.
+        It is that of the same epoch; if the other run has none, its answers are taken in turn.
         """
         by_axes = self._places.get(sample, {})
-        only = next(iter(by_axes.values())) if len(by_axes) == 1 else []
-        places = by_axes.get(canonical_json(dict(axes)), only)
-        return str(self._rows[places[(epoch - 1) % len(places)]]["answer"]) if places else None
+        places = by_axes.get(canonical_json(dict(axes)), [])
+        if not places and len(self._axes) == 1:
+            places = next(iter(by_axes.values()), [])
+        rows = [self._rows[place] for place in places]
+        same = [row for row in rows if row["epoch"] == epoch] or rows
+        return str(same[(epoch - 1) % len(same)]["answer"]) if same else None
 
 
 def answers_input(task: str, scorer: str, other: OtherRun) -> str:
@@ -172,7 +179,9 @@ def _answer_rows(reader: RunReader, other: OtherRun, task: str, inputs: InputDig
 
 
 def _answered_trials(reader: RunReader, task: str) -> Iterator[FoldedTrial]:
-    return (trial for trial in reader.fold.trials_of(task) if trial.state.is_finished and trial.row.sample)
+    """Those that have an answer, whatever became of its scores."""
+    trials = (trial for trial in reader.fold.trials_of(task) if trial.row.sample)
+    return (trial for trial in trials if trial.state.is_finished or trial.row.answered)
 
 
 def _order(trial: FoldedTrial) -> tuple[str, bytes, int]:

@@ -42,7 +42,7 @@ _READS_DEFINITIONS = frozenset(
         "getsource",
         "get_annotations",
     }
-    | {"getfullargspec", "getsourcelines", "__signature__", "__slots__", "__orig_bases__", "get_original_bases"}
+    | {"getfullargspec", "getsourcelines", "__signature__", "__orig_bases__", "get_original_bases"}
     | {"__dataclass_fields__", "__attrs_attrs__", "__struct_fields__", "model_fields", "model_json_schema"}
 )
 """Names through which code sees docstrings and annotations, wherever they stand."""
@@ -186,9 +186,9 @@ class _Writer:
         self.long_texts: list[str] = []
         self.uses: Counter[str] = Counter()
         self.lookups: Counter[str] = Counter()
+        """How often names are used, and used only to look one thing up, to search or to count."""
         self.namespaces = 0
         """How often the names of something are taken as a map, and not only to look one of them up."""
-        """How often names are used, and used only to look one thing up, to search or to count."""
         self.reads_namespace = False
         self._gives_types = False
 

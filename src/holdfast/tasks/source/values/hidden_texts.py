@@ -63,8 +63,9 @@ class TextMask:
         self._environment = {value for value in environment.values() if value}
         for name, part in environment_key_parts(environment):
             self._parts.remember(name, part)
-            # One that is too short to be told from other texts is compared, and not shown.
-            self._environment.add(part)
+            if part:
+                # One that is too short to be told from other texts is compared, and not shown.
+                self._environment.add(part)
         self._directories: list[str] = []
 
     def _remember(self, value: str) -> None:
