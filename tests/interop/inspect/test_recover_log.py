@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import sqlite3
 import tracemalloc
 import zipfile
 
@@ -504,3 +505,40 @@ def test_a_member_beyond_its_bound_is_named_and_not_read(crashed, monkeypatch, c
     assert "bytes; at most 100 are read" in told.err
     is_sample = bound == "_MOST_SAMPLE"
     assert ("transcript lost" in told.out, "1 of 5 are complete" in told.out) == (is_sample, not is_sample)
+
+
+@pytest.mark.parametrize(
+    ("table", "torn"), [("events", '{"event": "mod'), ("events", "[]"), ("events", "null"), ("message_pool", "{")]
+)
+def test_a_torn_row_of_the_database_is_a_loss(crashed, table, torn):
+    with sqlite3.connect(crashed.write_database(summary(1))) as base:
+        base.execute(f"UPDATE {table} SET data = ? WHERE id = 2", (torn,))  # noqa: S608 - a name of ours
+    base.close()
+    told, samples, _, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("database", HOLLOW)}
+    said = "an event cannot be read" if table == "events" else "an entry of its pool is not JSON"
+    assert said in samples["1"]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": 4, "event_id": "e3", "event": "tor"}, "an event cannot be read"),
+        ({"id": 4, "event_id": {"a": 1}, "event": None}, "an event cannot be read"),
+        ("tor", "segment.2.zip has rows that cannot be read (events)"),
+    ],
+)
+def test_a_torn_row_of_a_segment_is_a_loss(crashed, row, said):
+    folder = crashed.write_segments(summary(1))
+    last = [{"id": 3, "event_id": "e2", "event": events()[2]}, {"id": 4, "event_id": "e3", "event": events()[3]}]
+    (folder / "segment.2.zip").write_bytes(zip_bytes({"1_1.json": {"events": [*last, row]}}))
+    told, samples, _, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("filestore", HOLLOW)}
+    assert said in samples["1"]["error"]["message"]
+
+
+def test_an_event_whose_id_is_a_map_is_kept(crashed):
+    folder = crashed.write_segments(summary(1))
+    last = [{"id": 3 + n, "event_id": {"a": 1}, "event": event} for n, event in enumerate(events()[2:])]
+    (folder / "segment.2.zip").write_bytes(zip_bytes({"1_1.json": {"events": last}}))
+    assert len(recovered(crashed)[1]["1"]["events"]) == 5

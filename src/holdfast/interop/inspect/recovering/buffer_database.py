@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from holdfast.interop.inspect.eval_archive import key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json
-from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions
+from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions, pooled
 
 DATABASE = "database"
 _FOLDER = Path("inspect_ai", "samplebuffer")
@@ -144,10 +144,10 @@ class BufferDatabase:
         found = {table: self._sample_rows(table, ident, epoch, losses) for table in _TABLES}
         extra = _json_or_none(metadata)
         return SampleRows(
-            newest_versions((row["event_id"], _json_or_none(row["data"])) for row in found["events"]),
+            newest_versions(((row["event_id"], _json_or_none(row["data"])) for row in found["events"]), losses),
             {row["hash"]: row["content"] for row in found["attachments"]},
-            [_json_or_none(row["data"]) for row in found["message_pool"]],
-            [_json_or_none(row["data"]) for row in found["call_pool"]],
+            [pooled(row["data"], losses) for row in found["message_pool"]],
+            [pooled(row["data"], losses) for row in found["call_pool"]],
             extra if isinstance(extra, dict) else None,
             losses,
         )
