@@ -542,3 +542,20 @@ def test_an_event_whose_id_is_a_map_is_kept(crashed):
     last = [{"id": 3 + n, "event_id": {"a": 1}, "event": event} for n, event in enumerate(events()[2:])]
     (folder / "segment.2.zip").write_bytes(zip_bytes({"1_1.json": {"events": last}}))
     assert len(recovered(crashed)[1]["1"]["events"]) == 5
+
+
+def test_a_database_that_may_not_be_read_is_skipped_by_name(crashed, monkeypatch):
+    """SQLite cannot open it, and neither can it be copied."""
+    database = crashed.write_database(summary(2))
+    with sqlite3.connect(database) as base:
+        base.execute("DROP TABLE samples")
+    base.close()
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("holdfast.interop.inspect.recovering.buffer_database.shutil.copyfile", refuse)
+    crashed.write_segments(summary(2))
+    told = recover_log(crashed.log)
+    assert by_id(told) == {"2": ("filestore", COMPLETE)}
+    assert any(str(database) in warning and "Permission denied" in warning for warning in told.warnings)

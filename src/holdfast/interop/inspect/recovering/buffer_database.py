@@ -83,6 +83,7 @@ class BufferDatabase:
 
         Raises:
             sqlite3.Error: it cannot be read.
+            OSError: it cannot be copied.
         """
         self.path = path
         self.losses: list[str] = []
@@ -102,6 +103,9 @@ class BufferDatabase:
             connection.execute("SELECT 1 FROM samples LIMIT 1").fetchone()
         except sqlite3.OperationalError:
             connection.close()
+        except sqlite3.Error:
+            connection.close()
+            raise
         else:
             return connection
         # The log of changes cannot be read where nothing may be written beside it: a copy can.
