@@ -559,3 +559,8 @@ def test_a_database_that_may_not_be_read_is_skipped_by_name(crashed, monkeypatch
     told = recover_log(crashed.log)
     assert by_id(told) == {"2": ("filestore", COMPLETE)}
     assert any(str(database) in warning and "Permission denied" in warning for warning in told.warnings)
+
+
+def test_a_link_that_leads_nowhere_does_not_end_the_list(crashed, tmp_path):
+    (crashed.place / "a.eval").symlink_to(tmp_path / "gone.eval")
+    assert [found.state for found in crashed_logs(crashed.place)] == ["crashed", "unreadable"]
