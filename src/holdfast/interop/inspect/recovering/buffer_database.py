@@ -110,10 +110,17 @@ class BufferDatabase:
             return connection
         # The log of changes cannot be read where nothing may be written beside it: a copy can.
         self._copy = tempfile.TemporaryDirectory(prefix="holdfast-")
+        try:
+            self._copy_to(Path(self._copy.name))
+        except OSError:
+            self._copy.cleanup()
+            raise
+        return sqlite3.connect(Path(self._copy.name) / "copy.db")
+
+    def _copy_to(self, folder: Path) -> None:
         for ending in ("", "-wal"):
             if (found := Path(f"{self.path}{ending}")).exists():
-                shutil.copyfile(found, Path(self._copy.name) / f"copy.db{ending}")
-        return sqlite3.connect(Path(self._copy.name) / "copy.db")
+                shutil.copyfile(found, folder / f"copy.db{ending}")
 
     def __enter__(self) -> Self:
         return self
