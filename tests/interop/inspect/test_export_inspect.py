@@ -16,7 +16,7 @@ from holdfast.api.run import Run
 from holdfast.errors import UsageError
 from holdfast.interop.inspect.eval_archive import EvalArchive
 from holdfast.interop.inspect.exporting.exported_trial import ExportedTrial
-from holdfast.interop.inspect.exporting.messages import inspect_message
+from holdfast.interop.inspect.exporting.messages import inspect_message, inspect_usage
 from holdfast.interop.inspect.exporting.trial_sample import trial_sample
 from holdfast.models.content import ImagePart, RawPart, TextPart, ToolCall
 from holdfast.models.message import Usage
@@ -250,3 +250,8 @@ def test_only_json_lines_can_be_printed(run_path, tmp_path, capfdbinary, monkeyp
     refused = call(capfdbinary, "export", run_path, "--to", format_, "--output", "-")
     assert (refused.code, "cannot be printed" in refused.err) == (2, True)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_count_of_tokens_is_negative():
+    """A record may say that more was read from a cache than there was."""
+    assert inspect_usage(Usage(3, 1, 5))["input_tokens"] == 0
