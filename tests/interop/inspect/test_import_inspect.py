@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from crashed_evals import CrashedEval, sample, spec, summary, zip_bytes
+from crashed_evals import HASH, LONG, CrashedEval, sample, spec, summary, zip_bytes
 
 from cli_calls import call
 from holdfast.api.run import Run
@@ -238,3 +238,26 @@ def test_trials_that_were_not_started_are_no_results(tmp_path, capfdbinary):
     done = call(capfdbinary, "import", tmp_path / "l.json", "--run-dir", tmp_path / "run")
     assert (done.code, "imported 1 of 1 result from Inspect." in done.out) == (0, True)
     assert "1 valid, 2 not started" in done.out
+
+
+def one_sample(place, found):
+    """A log of one sample."""
+    members = {"header.json": {"status": "success", "eval": spec(1)}, "samples/1_epoch_1.json": found}
+    place.write_bytes(zip_bytes(members))
+    return place
+
+
+def test_attachments_are_in_their_places_wherever_a_sample_refers_to_them(tmp_path):
+    """Also where several parts of a message become one text, and in fields that are only kept."""
+    there = f"attachment://{HASH}"
+    parts = [{"type": "text", "text": "First: "}, {"type": "text", "text": there}]
+    reply = {"model": "m/x", "choices": [{"message": {"role": "assistant", "content": parts}, "stop_reason": "stop"}]}
+    asked = [{"role": "user", "content": parts}]
+    found = sample(1, input=asked, output=reply, attachments={HASH: LONG}, store={"note": there}, target=there)
+    _, run = imported(one_sample(tmp_path / "l.eval", {**found, "metadata": {"a": [there]}}), tmp_path / "run")
+    with run:
+        [row] = run.trials()
+        [end] = [record for record in run.transcript(row.trial) if hasattr(record, "status")]
+    assert (row.input[0]["content"], row.answer) == (f"First: {LONG}", f"First: {LONG}")
+    assert (row.target, row.metadata["a"]) == (LONG, [LONG])
+    assert end.imported["fields"]["store"] == {"note": LONG}
