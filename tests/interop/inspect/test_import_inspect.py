@@ -214,7 +214,7 @@ def test_keys_and_passwords_get_into_no_record(tmp_path, capfdbinary):
 
 
 def test_a_sample_that_no_record_holds_is_skipped_by_name(tmp_path):
-    used = {f"m/{number}": {"input_tokens": 1} for number in range(10_001)}
+    used = {f"m/{number}": {"input_tokens": 1, "output_tokens": 1} for number in range(10_001)}
     members = {"samples/1_epoch_1.json": sample(1), "samples/2_epoch_1.json": sample(2, model_usage=used)}
     (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(2)}, **members}))
     told, run = imported(tmp_path / "l.eval", tmp_path / "run")
@@ -261,3 +261,14 @@ def test_attachments_are_in_their_places_wherever_a_sample_refers_to_them(tmp_pa
     assert (row.input[0]["content"], row.answer) == (f"First: {LONG}", f"First: {LONG}")
     assert (row.target, row.metadata["a"]) == (LONG, [LONG])
     assert end.imported["fields"]["store"] == {"note": LONG}
+
+
+@pytest.mark.parametrize("odd", [{"input_tokens": "12"}, {"output_tokens": None}, {"input_tokens": True}])
+def test_tokens_and_costs_that_are_no_numbers_are_unknown(tmp_path, odd):
+    """A text is no 0, and true is no dollar."""
+    used = {"input_tokens": 3, "output_tokens": 2, "total_cost": True, **odd}
+    _, run = imported(one_sample(tmp_path / "l.eval", sample(1, model_usage={"m/x": used})), tmp_path / "run")
+    with run:
+        [row] = run.trials()
+        [end] = [record for record in run.transcript(row.trial) if hasattr(record, "status")]
+    assert (end.usage, end.imported.get("cost")) == (None, None)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from holdfast.interop.importing.foreign_eval import ForeignCall, ForeignSample, ForeignScore, ForeignState, ForeignTrial
-from holdfast.interop.importing.foreign_values import list_of, map_of, number_of, plain_text, seconds_of
+from holdfast.interop.importing.foreign_values import list_of, map_of, plain_number, plain_text, seconds_of
 from holdfast.interop.inspect.attachments import resolved
 from holdfast.interop.inspect.eval_archive import SampleKey
 from holdfast.interop.inspect.importing.inspect_messages import message_of, reply_of, usage_of
@@ -188,7 +188,7 @@ def _error(value: Any) -> Failure | None:
 def _cost(sample: dict[str, Any]) -> float | None:
     """What Inspect says that the sample cost, if it says so of every model."""
     costs = [map_of(usage).get("total_cost") for usage in map_of(sample.get("model_usage")).values()]
-    numbers = [number for cost in costs if (number := number_of(cost)) is not None]
+    numbers = [number for cost in costs if (number := plain_number(cost)) is not None]
     return sum(numbers) if numbers and len(numbers) == len(costs) else None
 
 
