@@ -272,3 +272,22 @@ def test_tokens_and_costs_that_are_no_numbers_are_unknown(tmp_path, odd):
         [row] = run.trials()
         [end] = [record for record in run.transcript(row.trial) if hasattr(record, "status")]
     assert (end.usage, end.imported.get("cost")) == (None, None)
+
+
+def nested(depth):
+    """A list in a list in a list …"""
+    found: list = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("field", ["input", "target", "metadata", "store", "scores", "output", "messages"])
+def test_a_deeply_nested_value_ends_no_import(tmp_path, capfdbinary, field):
+    """JSON can be read that is nested more deeply than a function can call itself."""
+    deep = {"a": nested(700)}
+    odd = {"input": [{"role": "user", "content": [deep]}], "messages": [{"role": "assistant", "content": [deep]}]}
+    found = sample(1, attachments={HASH: LONG}, events=[], **{field: odd.get(field, deep)})
+    path = one_sample(tmp_path / "l.eval", found)
+    done = call(capfdbinary, "import", path, "--run-dir", tmp_path / "run")
+    assert done.code in (0, 1) and "imported" in done.out
