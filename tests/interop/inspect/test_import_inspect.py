@@ -275,7 +275,7 @@ def test_tokens_and_costs_that_are_no_numbers_are_unknown(tmp_path, odd):
 
 
 def nested(depth):
-    """A list in a list in a list …"""
+    """A list in a list, so many times."""
     found: list = []
     for _ in range(depth):
         found = [found]
