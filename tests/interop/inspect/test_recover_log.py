@@ -564,3 +564,14 @@ def test_a_database_that_may_not_be_read_is_skipped_by_name(crashed, monkeypatch
 def test_a_link_that_leads_nowhere_does_not_end_the_list(crashed, tmp_path):
     (crashed.place / "a.eval").symlink_to(tmp_path / "gone.eval")
     assert [found.state for found in crashed_logs(crashed.place)] == ["crashed", "unreadable"]
+
+
+def test_a_deeply_nested_event_ends_no_recovery(crashed):
+    """JSON can be read that is nested more deeply than a function can call itself."""
+    deep: list = []
+    for _ in range(700):
+        deep = [deep]
+    first, *others = events()
+    first["sample"]["metadata"] = {"a": deep}
+    crashed.write_database(summary(1), rows={"events": [first, *others]})
+    assert by_id(recover_log(crashed.log)) == {"1": ("database", COMPLETE)}
