@@ -299,3 +299,10 @@ def test_tokens_that_nobody_recorded_are_unknown(tmp_path, capfdbinary):
         assert "the duration of 3 trials is unknown" in told, told
     one, run = imported(one_result(tmp_path / "out.jsonl", tokenUsage={"prompt": 7}), tmp_path / "other")
     assert one.ok and end_of(run).usage is None
+
+
+def test_replies_that_promptfoo_had_cached_are_no_part_of_the_prompt(tmp_path):
+    used = {"prompt": 10, "completion": 3, "cached": 50, "total": 63}
+    _, run = imported(one_result(tmp_path / "out.jsonl", tokenUsage=used), tmp_path / "run")
+    found = end_of(run).usage
+    assert (found.input_tokens, found.output_tokens, found.cached_input_tokens) == (10, 3, 0)

@@ -37,7 +37,7 @@ def test_experiments_27_all_590_are_a_run_to_report_on(large):
         *("judge_passed", "judge_score", "judges", "criteria.functional", "criteria.code_quality"),
         *(f"judges/{judge}" for judge in JUDGES),
     }
-    assert report.usage.input_tokens == 590 * 1000
+    assert (report.usage.input_tokens, report.usage.cached_input_tokens) == (590 * 1007, 590 * 7)
 
 
 def test_experiments_27_judges_criteria_costs_durations_and_every_field_are_kept(large):
@@ -190,6 +190,9 @@ def test_a_score_that_is_no_number_is_kept_and_named(tmp_path, capfdbinary, valu
         ({"token_stats": {"input_tokens": 10**30}, "tokens_input": 10, "tokens_output": 5}, (10, 5)),
         ({"token_stats": {"input_tokens": 1.5}, "tokens_input": -5}, None),
         ({"token_stats": {"input_tokens": 0, "output_tokens": 0}}, (0, 0)),
+        ({"token_stats": {"input_tokens": 1, "output_tokens": 2, "cache_creation_tokens": 30}}, (31, 2)),
+        ({"token_stats": {"input_tokens": 1, "output_tokens": 2, "cache_read_tokens": "7"}}, (1000, 50)),
+        ({"token_stats": {"input_tokens": 1}}, (1000, 50)),
     ],
 )
 def test_tokens_are_a_count_or_unknown(tmp_path, capfdbinary, changes, tokens):
@@ -197,7 +200,7 @@ def test_tokens_are_a_count_or_unknown(tmp_path, capfdbinary, changes, tokens):
     write_result(root, "T0", "00", 1, result(1, **changes))
     import_tree(root, tmp_path / "run")
     told = call(capfdbinary, "report", tmp_path / "run").out
-    expected = "unknown" if tokens is None else f"{tokens[0]} in, {tokens[1]} out"
+    expected = "unknown" if tokens is None else f"{tokens[0]:,} in, {tokens[1]} out"
     assert f"tokens: {expected}" in told, told
 
 

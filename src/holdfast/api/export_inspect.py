@@ -13,6 +13,7 @@ from holdfast.errors import ResumeAborted, UsageError
 from holdfast.interop.inspect.eval_archive import SUFFIX
 from holdfast.interop.inspect.exporting.exported_trial import ExportedGroup, ExportedRun, ExportedTrial, GroupPlan
 from holdfast.interop.inspect.exporting.run_logs import ExportedLog, RunLogs
+from holdfast.models.message import Usage
 from holdfast.run.core.records import PlanEntry, SessionRecord, StepRecord
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.spec import EvalSpec, plain_data
@@ -62,6 +63,7 @@ def _place_of(run: Run, output: Path) -> Callable[[str], Path]:
 
 def _exported(run: Run, trial: FoldedTrial) -> ExportedTrial:
     row = run.result(trial)
+    usage = _usage_by_model(trial)
     return ExportedTrial(
         key=row.trial,
         sample=row.sample,
@@ -74,11 +76,19 @@ def _exported(run: Run, trial: FoldedTrial) -> ExportedTrial:
         answer=row.answer,
         scores=row.scores,
         judged={record.scorer: record for record in run.scores_of(row.trial)},
-        usage=row.usage,
+        usage=usage.pop(row.model, Usage()),
+        other_usage=usage,
         seconds=row.seconds,
         error=row.error,
         steps=_steps(run, row),
     )
+
+
+def _usage_by_model(trial: FoldedTrial) -> dict[str, Usage]:
+    found: dict[str, Usage] = {}
+    for (model, _), usage in trial.spent.shares.items():
+        found[model] = found.get(model, Usage()) + usage
+    return found
 
 
 def _steps(run: Run, row: TrialResult) -> Iterator[StepRecord]:

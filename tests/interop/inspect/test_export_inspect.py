@@ -10,13 +10,13 @@ from unittest.mock import ANY
 import pytest
 
 from cli_calls import call, program
-from holdfast import Message, Sample, Task, evaluate, exact, includes
+from holdfast import Message, Sample, Task, evaluate, exact, includes, model_graded
 from holdfast.api.export_inspect import export_inspect
 from holdfast.api.run import Run
 from holdfast.errors import UsageError
 from holdfast.interop.inspect.eval_archive import EvalArchive
 from holdfast.interop.inspect.exporting.exported_trial import ExportedTrial
-from holdfast.interop.inspect.exporting.messages import inspect_message
+from holdfast.interop.inspect.exporting.messages import inspect_message, inspect_usage
 from holdfast.interop.inspect.exporting.trial_sample import trial_sample
 from holdfast.models.content import ImagePart, RawPart, TextPart, ToolCall
 from holdfast.models.message import Usage
@@ -127,6 +127,7 @@ def test_an_unscored_slot_is_nan_and_a_limit_is_one():
         scores={"judge": None},
         judged={},
         usage=Usage(10, 2, 4),
+        other_usage={"judge": Usage(1, 1)},
         seconds=1.5,
         error=None,
         steps=(),
@@ -136,7 +137,8 @@ def test_an_unscored_slot_is_nan_and_a_limit_is_one():
     assert sample["limit"] == {"type": "token", "limit": -1, "reason": "tokens"}
     assert (sample["input"], sample["target"], sample["messages"]) == ("", ["a", "3"], [])
     used = {"input_tokens": 6, "output_tokens": 2, "total_tokens": 12, "input_tokens_cache_read": 4}
-    assert sample["model_usage"] == {"m/x": used}
+    judged = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    assert sample["model_usage"] == {"m/x": used, "judge": judged}
 
 
 @pytest.mark.parametrize(
@@ -250,3 +252,22 @@ def test_only_json_lines_can_be_printed(run_path, tmp_path, capfdbinary, monkeyp
     refused = call(capfdbinary, "export", run_path, "--to", format_, "--output", "-")
     assert (refused.code, "cannot be printed" in refused.err) == (2, True)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_count_of_tokens_is_negative():
+    """A record may say that more was read from a cache than there was."""
+    assert inspect_usage(Usage(3, 1, 5))["input_tokens"] == 0
+
+
+def test_the_tokens_of_a_judge_are_not_those_of_the_model_under_test(tmp_path):
+    """As a log says what each model took, and Inspect adds it up by model."""
+    task = Task(name="judged", samples=SAMPLES[:1], scorers=[model_graded(model="referee")])
+    judge = {"provider": "scripted", "model": "referee", "args": {"default": "GRADE: C"}}
+    models = {"small": "scripted/echo", "referee": judge}
+    with evaluate([task], models=models, run=tmp_path / "run", progress=False) as run:
+        [log] = export_inspect(run, tmp_path / "logs")
+        [row] = run.trials()
+    with EvalArchive(Path(log.log)) as archive:
+        [used] = [archive.sample(name)["model_usage"] for name in archive.sample_members()]
+    assert len(used) == 2 and "referee" in used
+    assert sum(one["total_tokens"] for one in used.values()) == row.usage.input_tokens + row.usage.output_tokens

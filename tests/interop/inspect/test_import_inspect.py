@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from crashed_evals import CrashedEval, sample, spec, summary, zip_bytes
+from crashed_evals import HASH, LONG, CrashedEval, sample, spec, summary, zip_bytes
 
 from cli_calls import call
 from holdfast.api.run import Run
@@ -214,7 +214,7 @@ def test_keys_and_passwords_get_into_no_record(tmp_path, capfdbinary):
 
 
 def test_a_sample_that_no_record_holds_is_skipped_by_name(tmp_path):
-    used = {f"m/{number}": {"input_tokens": 1} for number in range(10_001)}
+    used = {f"m/{number}": {"input_tokens": 1, "output_tokens": 1} for number in range(10_001)}
     members = {"samples/1_epoch_1.json": sample(1), "samples/2_epoch_1.json": sample(2, model_usage=used)}
     (tmp_path / "l.eval").write_bytes(zip_bytes({"header.json": {"status": "success", "eval": spec(2)}, **members}))
     told, run = imported(tmp_path / "l.eval", tmp_path / "run")
@@ -238,3 +238,56 @@ def test_trials_that_were_not_started_are_no_results(tmp_path, capfdbinary):
     done = call(capfdbinary, "import", tmp_path / "l.json", "--run-dir", tmp_path / "run")
     assert (done.code, "imported 1 of 1 result from Inspect." in done.out) == (0, True)
     assert "1 valid, 2 not started" in done.out
+
+
+def one_sample(place, found):
+    """A log of one sample."""
+    members = {"header.json": {"status": "success", "eval": spec(1)}, "samples/1_epoch_1.json": found}
+    place.write_bytes(zip_bytes(members))
+    return place
+
+
+def test_attachments_are_in_their_places_wherever_a_sample_refers_to_them(tmp_path):
+    """Also where several parts of a message become one text, and in fields that are only kept."""
+    there = f"attachment://{HASH}"
+    parts = [{"type": "text", "text": "First: "}, {"type": "text", "text": there}]
+    reply = {"model": "m/x", "choices": [{"message": {"role": "assistant", "content": parts}, "stop_reason": "stop"}]}
+    asked = [{"role": "user", "content": parts}]
+    found = sample(1, input=asked, output=reply, attachments={HASH: LONG}, store={"note": there}, target=there)
+    _, run = imported(one_sample(tmp_path / "l.eval", {**found, "metadata": {"a": [there]}}), tmp_path / "run")
+    with run:
+        [row] = run.trials()
+        [end] = [record for record in run.transcript(row.trial) if hasattr(record, "status")]
+    assert (row.input[0]["content"], row.answer) == (f"First: {LONG}", f"First: {LONG}")
+    assert (row.target, row.metadata["a"]) == (LONG, [LONG])
+    assert end.imported["fields"]["store"] == {"note": LONG}
+
+
+@pytest.mark.parametrize("odd", [{"input_tokens": "12"}, {"output_tokens": None}, {"input_tokens": True}])
+def test_tokens_and_costs_that_are_no_numbers_are_unknown(tmp_path, odd):
+    """A text is no 0, and true is no dollar."""
+    used = {"input_tokens": 3, "output_tokens": 2, "total_cost": True, **odd}
+    _, run = imported(one_sample(tmp_path / "l.eval", sample(1, model_usage={"m/x": used})), tmp_path / "run")
+    with run:
+        [row] = run.trials()
+        [end] = [record for record in run.transcript(row.trial) if hasattr(record, "status")]
+    assert (end.usage, end.imported.get("cost")) == (None, None)
+
+
+def nested(depth):
+    """A list in a list, so many times."""
+    found: list = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("field", ["input", "target", "metadata", "store", "scores", "output", "messages"])
+def test_a_deeply_nested_value_ends_no_import(tmp_path, capfdbinary, field):
+    """JSON can be read that is nested more deeply than a function can call itself."""
+    deep = {"a": nested(700)}
+    odd = {"input": [{"role": "user", "content": [deep]}], "messages": [{"role": "assistant", "content": [deep]}]}
+    found = sample(1, attachments={HASH: LONG}, events=[], **{field: odd.get(field, deep)})
+    path = one_sample(tmp_path / "l.eval", found)
+    done = call(capfdbinary, "import", path, "--run-dir", tmp_path / "run")
+    assert done.code in (0, 1) and "imported" in done.out

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import random
+import sqlite3
 import tracemalloc
 import zipfile
 
@@ -504,3 +505,73 @@ def test_a_member_beyond_its_bound_is_named_and_not_read(crashed, monkeypatch, c
     assert "bytes; at most 100 are read" in told.err
     is_sample = bound == "_MOST_SAMPLE"
     assert ("transcript lost" in told.out, "1 of 5 are complete" in told.out) == (is_sample, not is_sample)
+
+
+@pytest.mark.parametrize(
+    ("table", "torn"), [("events", '{"event": "mod'), ("events", "[]"), ("events", "null"), ("message_pool", "{")]
+)
+def test_a_torn_row_of_the_database_is_a_loss(crashed, table, torn):
+    with sqlite3.connect(crashed.write_database(summary(1))) as base:
+        base.execute(f"UPDATE {table} SET data = ? WHERE id = 2", (torn,))
+    base.close()
+    told, samples, _, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("database", HOLLOW)}
+    said = "an event cannot be read" if table == "events" else "an entry of its pool is not JSON"
+    assert said in samples["1"]["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": 4, "event_id": "e3", "event": "tor"}, "an event cannot be read"),
+        ({"id": 4, "event_id": {"a": 1}, "event": None}, "an event cannot be read"),
+        ("tor", "segment.2.zip has rows that cannot be read (events)"),
+    ],
+)
+def test_a_torn_row_of_a_segment_is_a_loss(crashed, row, said):
+    folder = crashed.write_segments(summary(1))
+    last = [{"id": 3, "event_id": "e2", "event": events()[2]}, {"id": 4, "event_id": "e3", "event": events()[3]}]
+    (folder / "segment.2.zip").write_bytes(zip_bytes({"1_1.json": {"events": [*last, row]}}))
+    told, samples, _, _ = recovered(crashed)
+    assert by_id(told) == {"1": ("filestore", HOLLOW)}
+    assert said in samples["1"]["error"]["message"]
+
+
+def test_an_event_whose_id_is_a_map_is_kept(crashed):
+    folder = crashed.write_segments(summary(1))
+    last = [{"id": 3 + n, "event_id": {"a": 1}, "event": event} for n, event in enumerate(events()[2:])]
+    (folder / "segment.2.zip").write_bytes(zip_bytes({"1_1.json": {"events": last}}))
+    assert len(recovered(crashed)[1]["1"]["events"]) == 5
+
+
+def test_a_database_that_may_not_be_read_is_skipped_by_name(crashed, monkeypatch):
+    """SQLite cannot open it, and neither can it be copied."""
+    database = crashed.write_database(summary(2))
+    with sqlite3.connect(database) as base:
+        base.execute("DROP TABLE samples")
+    base.close()
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("holdfast.interop.inspect.recovering.buffer_database.shutil.copyfile", refuse)
+    crashed.write_segments(summary(2))
+    told = recover_log(crashed.log)
+    assert by_id(told) == {"2": ("filestore", COMPLETE)}
+    assert any(str(database) in warning and "Permission denied" in warning for warning in told.warnings)
+
+
+def test_a_link_that_leads_nowhere_does_not_end_the_list(crashed, tmp_path):
+    (crashed.place / "a.eval").symlink_to(tmp_path / "gone.eval")
+    assert [found.state for found in crashed_logs(crashed.place)] == ["crashed", "unreadable"]
+
+
+def test_a_deeply_nested_event_ends_no_recovery(crashed):
+    """JSON can be read that is nested more deeply than a function can call itself."""
+    deep: list = []
+    for _ in range(700):
+        deep = [deep]
+    first, *others = events()
+    first["sample"]["metadata"] = {"a": deep}
+    crashed.write_database(summary(1), rows={"events": [first, *others]})
+    assert by_id(recover_log(crashed.log)) == {"1": ("database", COMPLETE)}

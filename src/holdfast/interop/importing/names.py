@@ -17,16 +17,16 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]+")
 @lru_cache(4096)
 def valid_name(text: str, fallback: str = "unnamed") -> str:
     """A name of a task or a model: in one line, of moderate length, and different for different texts."""
-    return _with_digest(" ".join(_CONTROLS.sub(" ", str(encodable(text))).split()), _LONGEST) or fallback
+    return _told_apart(" ".join(_CONTROLS.sub(" ", str(encodable(text))).split()), text) or fallback
 
 
 @lru_cache(4096)
 def scorer_name(text: str) -> str:
     """The name of a scorer: slots are named with two characters that it cannot have."""
-    name = valid_name(text, "score")
+    name = text
     for character in RESERVED:
         name = name.replace(character, ".")
-    return name
+    return valid_name(name, "score") if name == text else _marked(valid_name(name, "score"), text)
 
 
 @lru_cache(4096)
@@ -43,6 +43,15 @@ def sample_id(text: str) -> str:
 def eval_title(text: str) -> str:
     """The name of an eval."""
     return valid_name(text, "imported").replace("/", "-")
+
+
+def _told_apart(name: str, text: str) -> str:
+    """A name that is made of a text; with a digest of it where another text could have the same name."""
+    return _with_digest(name, _LONGEST) if name in (text.strip(), "") else _marked(name, text)
+
+
+def _marked(name: str, text: str) -> str:
+    return f"{name[: _LONGEST - 9].rstrip()}…{content_digest(text.encode(errors='surrogatepass'))[:8]}"
 
 
 def _with_digest(text: str, longest: int) -> str:

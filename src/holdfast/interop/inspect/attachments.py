@@ -16,10 +16,15 @@ def resolved(value: Any, attachments: dict[str, Any]) -> Any:
     """The same value with every reference to an attachment replaced by its text."""
     if not attachments:
         return value
-    if isinstance(value, dict):
-        return {name: resolved(item, attachments) for name, item in value.items()}
-    if isinstance(value, list):
-        return [resolved(item, attachments) for item in value]
-    if isinstance(value, str) and is_attachment(value):
-        return attachments.get(value.removeprefix(PREFIX), value)
-    return value
+    root = [value]
+    # Without recursion: a value may be nested as deeply as JSON can be read.
+    pending: list[Any] = [root]
+    while pending:
+        place = pending.pop()
+        for name, item in place.items() if isinstance(place, dict) else enumerate(place):
+            if isinstance(item, dict | list):
+                place[name] = item.copy()
+                pending.append(place[name])
+            elif isinstance(item, str) and is_attachment(item):
+                place[name] = attachments.get(item.removeprefix(PREFIX), item)
+    return root[0]

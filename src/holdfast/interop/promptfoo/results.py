@@ -287,4 +287,5 @@ def _token_usage(given: dict[str, Any]) -> Usage | None:
         # A 0 for one of them would be invented.
         return None
     reasoning = token_count(map_of(given.get("completionDetails")).get("reasoning")) or 0
-    return Usage(prompt, completion, token_count(given.get("cached")) or 0, reasoning)
+    # `cached` counts whole replies that were not asked for again, and no part of the prompt.
+    return Usage(prompt, completion, 0, reasoning)

@@ -181,22 +181,30 @@ def _judge_scores(judges: list[Any]) -> Iterator[ForeignScore]:
         )
 
 
+_CACHE_COUNTS = ("cache_read_tokens", "cache_creation_tokens")
+
+
 def _run_usage(content: dict[str, Any]) -> Usage | None:
     """The tokens; `token_stats` says more than the two fields beside it."""
-    stats = map_of(content.get("token_stats"))
-    given = [
-        next((count for value in pair if (count := token_count(value)) is not None), None)
-        for pair in (
-            (stats.get("input_tokens"), content.get("tokens_input")),
-            (stats.get("output_tokens"), content.get("tokens_output")),
-        )
-    ]
+    stats = _stats_usage(map_of(content.get("token_stats")))
+    if stats is not None:
+        return stats
+    given, answered = token_count(content.get("tokens_input")), token_count(content.get("tokens_output"))
     # With one of the two unknown, so is the usage: a 0 for it would be invented.
-    return None if given[0] is None or given[1] is None else Usage(given[0], given[1])
+    return None if given is None or answered is None else Usage(given, answered)
+
+
+def _stats_usage(stats: dict[str, Any]) -> Usage | None:
+    """Tokens read from a cache or written to one are counted apart there; here they are part of the input."""
+    given, answered = (token_count(stats.get(name)) for name in ("input_tokens", "output_tokens"))
+    read, created = (0 if stats.get(name) is None else token_count(stats[name]) for name in _CACHE_COUNTS)
+    if given is None or answered is None or read is None or created is None:
+        return None
+    return Usage(given + read + created, answered, read)
 
 
 def _unusable_tokens(content: dict[str, Any]) -> Iterator[str]:
     stats = map_of(content.get("token_stats"))
     yield from unusable_fields(content, dict.fromkeys(("tokens_input", "tokens_output"), token_count))
-    for name in unusable_fields(stats, dict.fromkeys(("input_tokens", "output_tokens"), token_count)):
+    for name in unusable_fields(stats, dict.fromkeys(("input_tokens", "output_tokens", *_CACHE_COUNTS), token_count)):
         yield f"token_stats.{name}"

@@ -24,6 +24,9 @@ class ExportedTrial(NamedTuple):
     judged: Mapping[str, ScoreRecord]
     """The records behind them, where there is one."""
     usage: Usage
+    """Of the model under test."""
+    other_usage: Mapping[str, Usage]
+    """Of judges and other models, by their names in the eval."""
     seconds: float
     error: Failure | None
     steps: Iterable[StepRecord]

@@ -61,7 +61,7 @@ def inspect_output(reply: Reply, model: str, seconds: float) -> dict[str, Any]:
 def inspect_usage(usage: Usage) -> dict[str, int]:
     """Tokens. Inspect counts those read from a cache apart from the input; here they are part of it."""
     found = {
-        "input_tokens": usage.input_tokens - usage.cached_input_tokens,
+        "input_tokens": max(0, usage.input_tokens - usage.cached_input_tokens),
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
     }

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.engine.trials.steps import replay_reply
 from holdfast.interop.inspect.exporting.exported_trial import ExportedTrial
 from holdfast.interop.inspect.exporting.messages import inspect_answer, inspect_message, inspect_output, inspect_usage
-from holdfast.models.message import EarlierMessage, Reply
+from holdfast.models.message import EarlierMessage, Reply, Usage
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import CANDIDATE, CHOICE, ScoreRecord, StepRecord
 
@@ -50,7 +50,7 @@ def trial_sample(trial: ExportedTrial, model: str) -> dict[str, Any]:
         "output": _output(trial, last, model),
         "scores": {name: _score(name, trial, value) for name, value in trial.scores.items()},
         "metadata": {**_plain(trial.metadata), _OURS: {"trial": trial.key, "state": trial.state}},
-        "model_usage": {model: inspect_usage(trial.usage)},
+        "model_usage": _model_usage(trial, model),
         "total_time": trial.seconds,
         "events": [_numbered(event, number, trial.key, times) for number, event in enumerate(events)],
         "uuid": trial.key,
@@ -58,6 +58,13 @@ def trial_sample(trial: ExportedTrial, model: str) -> dict[str, Any]:
         **_end(trial),
     }
     return {name: value for name, value in sample.items() if value is not None}
+
+
+def _model_usage(trial: ExportedTrial, model: str) -> dict[str, dict[str, int]]:
+    found = {model: trial.usage}
+    for name, usage in trial.other_usage.items():
+        found[name] = found.get(name, Usage()) + usage
+    return {name: inspect_usage(usage) for name, usage in found.items()}
 
 
 def _numbered(event: dict[str, Any], number: int, key: str, times: dict[str, str]) -> dict[str, Any]:

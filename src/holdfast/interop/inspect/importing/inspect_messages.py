@@ -47,15 +47,12 @@ def reply_of(output: Any) -> tuple[str, dict[str, Any]]:
 def usage_of(value: Any) -> Usage | None:
     """Tokens; those read from a cache or written to one are part of the input here."""
     usage = map_of(value)
-    if not usage:
+    given, answered = (token_count(usage.get(name)) for name in ("input_tokens", "output_tokens"))
+    if given is None or answered is None:
+        # A 0 for one of them would be invented.
         return None
     read, written = (token_count(usage.get(f"input_tokens_cache_{kind}")) or 0 for kind in ("read", "write"))
-    return Usage(
-        (token_count(usage.get("input_tokens")) or 0) + read + written,
-        token_count(usage.get("output_tokens")) or 0,
-        read,
-        token_count(usage.get("reasoning_tokens")) or 0,
-    )
+    return Usage(given + read + written, answered, read, token_count(usage.get("reasoning_tokens")) or 0)
 
 
 def _content_and_reasoning(value: Any) -> tuple[Any, str]:

@@ -72,9 +72,16 @@ def _read_archive(path: Path) -> ForeignEval:
 
 def _from_member(archive: EvalArchive, name: str, facts: LogFacts) -> Iterator[ForeignTrial | SkippedItem]:
     try:
-        yield sample_trial(archive.sample(name), name, facts)
+        yield _trial(archive.sample(name), name, facts)
     except ArchiveError as error:
         yield SkippedItem(name, error.message)
+
+
+def _trial(sample: dict[str, Any], place: str, facts: LogFacts) -> ForeignTrial | SkippedItem:
+    try:
+        return sample_trial(sample, place, facts)
+    except RecursionError:
+        return SkippedItem(place, "it is nested too deeply")
 
 
 def _read_whole(path: Path) -> ForeignEval:
@@ -96,7 +103,7 @@ def _read_whole(path: Path) -> ForeignEval:
             else:
                 yield SkippedItem(f"samples[{number}]", "it has no id and no epoch")
         for number in there.values():
-            yield sample_trial(samples[number], f"samples[{number}]", facts)
+            yield _trial(samples[number], f"samples[{number}]", facts)
         yield from facts.not_started({key.member for key in there})
 
     return _foreign_eval(path, header, facts, items())

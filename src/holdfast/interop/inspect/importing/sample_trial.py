@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from holdfast.interop.importing.foreign_eval import ForeignCall, ForeignSample, ForeignScore, ForeignState, ForeignTrial
-from holdfast.interop.importing.foreign_values import list_of, map_of, number_of, plain_text, seconds_of
+from holdfast.interop.importing.foreign_values import list_of, map_of, plain_number, plain_text, seconds_of
 from holdfast.interop.inspect.attachments import resolved
 from holdfast.interop.inspect.eval_archive import SampleKey
 from holdfast.interop.inspect.importing.inspect_messages import message_of, reply_of, usage_of
@@ -26,6 +26,7 @@ _FIELDS = {
     "model_fallbacks", "description",
 }  # fmt: skip
 """Fields that are kept as they are."""
+_OF_CALLS = {"events", "events_data", "attachments", "messages"}
 
 
 class LogFacts(NamedTuple):
@@ -62,17 +63,17 @@ def sample_trial(sample: dict[str, Any], place: str, facts: LogFacts) -> Foreign
     usage = {
         str(model): found for model, value in map_of(sample.get("model_usage")).items() if (found := usage_of(value))
     }
-    limit, output = map_of(sample.get("limit")), map_of(sample.get("output"))
+    limit, whole = map_of(sample.get("limit")), _without_references(sample, attachments)
     return ForeignTrial(
         place=place,
         task=facts.task,
         model=facts.model,
-        sample=_sample(sample, attachments),
+        sample=_sample(whole),
         state=_state(sample, facts),
         epoch=sample["epoch"],
-        answer=_answer(output, attachments),
+        answer=_answer(map_of(whole.get("output"))),
         calls=tuple(_calls(sample, facts, attachments)),
-        scores=tuple(_scores(sample, attachments)),
+        scores=tuple(_scores(whole)),
         usage=sum(usage.values(), Usage()) if usage else None,
         usage_by_model={model: found for model, found in usage.items() if model != facts.model},
         cost=_cost(sample),
@@ -80,9 +81,14 @@ def sample_trial(sample: dict[str, Any], place: str, facts: LogFacts) -> Foreign
         seconds=sample.get("total_time"),
         limit=plain_text(limit.get("type")),
         error=_error(sample.get("error")),
-        fields={name: value for name, value in sample.items() if name not in _KNOWN and value not in (None, [], {})},
+        fields={name: value for name, value in whole.items() if name not in _KNOWN and value not in (None, [], {})},
         unknown=tuple(name for name in sample if name not in _KNOWN and name not in _FIELDS),
     )
+
+
+def _without_references(sample: dict[str, Any], attachments: dict[str, Any]) -> dict[str, Any]:
+    """The sample with its attachments in their places; its calls are put together one at a time."""
+    return {name: resolved(value, attachments) for name, value in sample.items() if name not in _OF_CALLS}
 
 
 def _state(sample: dict[str, Any], facts: LogFacts) -> ForeignState:
@@ -93,27 +99,27 @@ def _state(sample: dict[str, Any], facts: LogFacts) -> ForeignState:
     return ForeignState.LIMITED if map_of(sample.get("limit")) else ForeignState.VALID
 
 
-def _sample(sample: dict[str, Any], attachments: dict[str, Any]) -> ForeignSample:
+def _sample(sample: dict[str, Any]) -> ForeignSample:
     asked = sample.get("input")
     return ForeignSample(
         id=str(sample["id"]),
-        input=resolved([message_of(part) for part in asked] if isinstance(asked, list) else asked, attachments),
+        input=[message_of(part) for part in asked] if isinstance(asked, list) else asked,
         target=sample.get("target"),
         choices=list_of(sample.get("choices")) or None,
         metadata=map_of(sample.get("metadata")),
     )
 
 
-def _answer(output: dict[str, Any], attachments: dict[str, Any]) -> str | None:
+def _answer(output: dict[str, Any]) -> str | None:
     completion = output.get("completion")
     if isinstance(completion, str) and completion:
-        return str(resolved(completion, attachments))
-    return str(resolved(reply_of(output)[0], attachments)) if list_of(output.get("choices")) else None
+        return completion
+    return reply_of(output)[0] if list_of(output.get("choices")) else None
 
 
-def _scores(sample: dict[str, Any], attachments: dict[str, Any]) -> Iterator[ForeignScore]:
+def _scores(sample: dict[str, Any]) -> Iterator[ForeignScore]:
     for name, value in map_of(sample.get("scores")).items():
-        score = map_of(resolved(value, attachments))
+        score = map_of(value)
         for part, given in named_values(str(name), score.get("value")):
             number = score_number(given)
             answer = score.get("answer")
@@ -182,7 +188,7 @@ def _error(value: Any) -> Failure | None:
 def _cost(sample: dict[str, Any]) -> float | None:
     """What Inspect says that the sample cost, if it says so of every model."""
     costs = [map_of(usage).get("total_cost") for usage in map_of(sample.get("model_usage")).values()]
-    numbers = [number for cost in costs if (number := number_of(cost)) is not None]
+    numbers = [number for cost in costs if (number := plain_number(cost)) is not None]
     return sum(numbers) if numbers and len(numbers) == len(costs) else None
 
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from holdfast.interop.inspect.eval_archive import key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json
-from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions
+from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions, pooled
 
 DATABASE = "database"
 _FOLDER = Path("inspect_ai", "samplebuffer")
@@ -83,6 +83,7 @@ class BufferDatabase:
 
         Raises:
             sqlite3.Error: it cannot be read.
+            OSError: it cannot be copied.
         """
         self.path = path
         self.losses: list[str] = []
@@ -102,14 +103,24 @@ class BufferDatabase:
             connection.execute("SELECT 1 FROM samples LIMIT 1").fetchone()
         except sqlite3.OperationalError:
             connection.close()
+        except sqlite3.Error:
+            connection.close()
+            raise
         else:
             return connection
         # The log of changes cannot be read where nothing may be written beside it: a copy can.
         self._copy = tempfile.TemporaryDirectory(prefix="holdfast-")
+        try:
+            self._copy_to(Path(self._copy.name))
+        except OSError:
+            self._copy.cleanup()
+            raise
+        return sqlite3.connect(Path(self._copy.name) / "copy.db")
+
+    def _copy_to(self, folder: Path) -> None:
         for ending in ("", "-wal"):
             if (found := Path(f"{self.path}{ending}")).exists():
-                shutil.copyfile(found, Path(self._copy.name) / f"copy.db{ending}")
-        return sqlite3.connect(Path(self._copy.name) / "copy.db")
+                shutil.copyfile(found, folder / f"copy.db{ending}")
 
     def __enter__(self) -> Self:
         return self
@@ -144,10 +155,10 @@ class BufferDatabase:
         found = {table: self._sample_rows(table, ident, epoch, losses) for table in _TABLES}
         extra = _json_or_none(metadata)
         return SampleRows(
-            newest_versions((row["event_id"], _json_or_none(row["data"])) for row in found["events"]),
+            newest_versions(((row["event_id"], _json_or_none(row["data"])) for row in found["events"]), losses),
             {row["hash"]: row["content"] for row in found["attachments"]},
-            [_json_or_none(row["data"]) for row in found["message_pool"]],
-            [_json_or_none(row["data"]) for row in found["call_pool"]],
+            [pooled(row["data"], losses) for row in found["message_pool"]],
+            [pooled(row["data"], losses) for row in found["call_pool"]],
             extra if isinstance(extra, dict) else None,
             losses,
         )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from holdfast.interop.inspect.attachments import PREFIX, is_attachment
 from holdfast.interop.inspect.eval_archive import SampleKey
+from holdfast.interop.inspect.json_text import InvalidJson, decode_json
 
 
 class SampleRows(NamedTuple):
@@ -42,13 +43,27 @@ class BufferedSample(NamedTuple):
         return self.summary.get("completed_at") is not None
 
 
-def newest_versions(rows: Iterable[tuple[Any, Any]]) -> list[dict[str, Any]]:
-    """Of events that were written several times under one id, the last version."""
+def newest_versions(rows: Iterable[tuple[Any, Any]], losses: list[str]) -> list[dict[str, Any]]:
+    """Of events that were written several times under one id, the last version; `losses` is told of unreadable ones."""
     found: dict[Any, dict[str, Any]] = {}
+    unreadable = 0
     for number, (ident, event) in enumerate(rows):
         if isinstance(event, dict):
-            found[ident or number] = event
+            found[ident if isinstance(ident, str | int) and ident else ("row", number)] = event
+        else:
+            unreadable += 1
+    if unreadable:
+        losses.append("an event cannot be read" if unreadable == 1 else f"{unreadable} events cannot be read")
     return list(found.values())
+
+
+def pooled(text: Any, losses: list[str]) -> Any:
+    """The entry of a pool in a row; None, and a loss, where it is not JSON."""
+    try:
+        return decode_json(text or "")
+    except (InvalidJson, TypeError):
+        losses.append("an entry of its pool is not JSON")
+        return None
 
 
 def dangling_references(rows: SampleRows) -> list[str]:

@@ -14,7 +14,7 @@ from holdfast.interop.importing.foreign_values import UnreadableFile, list_of, m
 from holdfast.interop.inspect.archive.zip_reader import ArchiveError, ZipReader
 from holdfast.interop.inspect.eval_archive import SampleKey, key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json, encode_json
-from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions
+from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions, pooled
 
 FILESTORE = "filestore"
 _FOLDER, _MANIFEST = ".buffer", "manifest.json"
@@ -82,10 +82,10 @@ class BufferSegments:
             losses.append("the manifest names no segment for it")
         rows = {kind: [row for part in parts for row in _objects_in(part.get(kind))] for kind in _LAST_IDS}
         return SampleRows(
-            newest_versions((row.get("event_id"), row.get("event")) for row in rows["events"]),
+            newest_versions(((row.get("event_id"), row.get("event")) for row in rows["events"]), losses),
             {str(row.get("hash")): str(row.get("content")) for row in rows["attachments"]},
-            [_pooled(row, losses) for row in rows["message_pool"]],
-            [_pooled(row, losses) for row in rows["call_pool"]],
+            [pooled(row.get("data"), losses) for row in rows["message_pool"]],
+            [pooled(row.get("data"), losses) for row in rows["call_pool"]],
             self._metadata(key, item),
             losses,
         )
@@ -104,6 +104,7 @@ class BufferSegments:
             losses.append(f"{name} cannot be read: {_short(error)}")
         else:
             if isinstance(found, dict):
+                losses.extend(f"{name} has rows that cannot be read ({kind})" for kind in _odd_kinds(found))
                 losses.extend(f"{name} ends too early ({kind})" for kind in _cut_kinds(found, cited.last_ids))
                 return found
             losses.append(f"{name} holds no rows")
@@ -153,16 +154,13 @@ def _cut_kinds(part: dict[str, Any], last_ids: dict[str, int]) -> list[str]:
     return [kind for kind, expected in last_ids.items() if last(kind) < expected]
 
 
+def _odd_kinds(part: dict[str, Any]) -> list[str]:
+    """The kinds of rows of which some are no objects."""
+    return [kind for kind in _LAST_IDS if len(_objects_in(part.get(kind))) < len(list_of(part.get(kind)))]
+
+
 def _objects_in(value: Any) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _pooled(row: dict[str, Any], losses: list[str]) -> Any:
-    try:
-        return decode_json(row.get("data") or "")
-    except (InvalidJson, TypeError):
-        losses.append("an entry of its pool is not JSON")
-        return None
 
 
 def _short(error: Exception) -> str:

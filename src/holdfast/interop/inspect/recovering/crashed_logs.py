@@ -50,8 +50,9 @@ def _logs_below(place: Path) -> Iterator[Path]:
 
 def _crashed_log_at(path: Path) -> CrashedLog | None:
     """What is known of a log; None if its eval has ended."""
-    age = max(0.0, time.time() - path.stat().st_mtime)
+    age = 0.0
     try:
+        age = max(age, time.time() - path.stat().st_mtime)
         with EvalArchive(path) as archive, contextlib.ExitStack() as stack:
             return None if archive.has_ended else _counted(archive, open_buffers(path, stack), age)
     except (HoldfastError, OSError) as error:

@@ -138,7 +138,7 @@ def open_buffers(log: Path, stack: contextlib.ExitStack) -> Buffers:
             _add(buffers, database.samples())
             buffers.warnings.extend(f"{loss}; it is skipped" for loss in database.losses)
             break
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             buffers.warnings.append(f"{path} cannot be read and is skipped: {error}")
     segments = BufferSegments(log)
     _add(buffers, segments.samples())
