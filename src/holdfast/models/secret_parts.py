@@ -118,7 +118,7 @@ def _texts(name: str, value: object) -> Iterator[str]:
 
 
 def _is_path(value: str) -> bool:
-    """Whether a variable says where a key is, and is none: all error texts hold paths."""
+    """Whether a variable says where a key is, and does not hold it: all error texts hold paths."""
     if value[:1] not in {"/", "~", "."} or "\n" in value:
         return False
     try:

@@ -64,7 +64,7 @@ class TextMask:
         for name, part in environment_key_parts(environment):
             self._parts.remember(name, part)
             if part:
-                # One that is too short to be told from other texts is compared, and not shown.
+                # One that is too short to be distinguished from other texts is compared, and not shown.
                 self._environment.add(part)
         self._directories: list[str] = []
 
