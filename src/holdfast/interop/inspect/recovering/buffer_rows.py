@@ -44,7 +44,7 @@ class BufferedSample(NamedTuple):
 
 
 def newest_versions(rows: Iterable[tuple[Any, Any]], losses: list[str]) -> list[dict[str, Any]]:
-    """Of events that were written several times under one id, the last version; `losses` is told of unreadable ones."""
+    """Of events that were written several times under one id, the last version; unreadable ones are in `losses`."""
     found: dict[Any, dict[str, Any]] = {}
     unreadable = 0
     for number, (ident, event) in enumerate(rows):
