@@ -64,9 +64,9 @@ def test_parquet_is_written_in_batches(run, tmp_path, monkeypatch):
     assert parquet.read_table(tmp_path / "rows.parquet").num_rows == 24
 
 
-def test_without_pyarrow_the_extra_is_named(run, tmp_path, monkeypatch):
+def test_without_pyarrow_the_package_is_named(run, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UsageError, match=r"holdfast\[parquet\]"):
+    with pytest.raises(UsageError, match="pip install pyarrow"):
         write_parquet(run, tmp_path / "rows.parquet")
     assert list(tmp_path.iterdir()) == []
 

@@ -74,7 +74,7 @@ def parts_of_secret(value: str) -> Iterator[str]:
     if value.lstrip()[:1] in {"{", "["} and (held := _texts_in_json(value)) is not None:
         yield from held
     else:
-        yield from _words(value)
+        yield from _secret_words(value)
 
 
 def user_in_address(value: str) -> Iterator[str]:
@@ -89,7 +89,7 @@ def user_in_address(value: str) -> Iterator[str]:
         yield from {found, password, unquote(password), f"{unquote(user)}:{unquote(password)}"}
 
 
-def _words(value: str) -> Iterator[str]:
+def _secret_words(value: str) -> Iterator[str]:
     for word in _BETWEEN.split(value):
         if len(word) >= SHORTEST and (not _ADDRESS.fullmatch(word) or has_credentials(word)):
             yield word
@@ -114,7 +114,7 @@ def _texts(name: str, value: object) -> Iterator[str]:
         for inner in value:
             yield from _texts(name, inner)
     elif isinstance(value, str):
-        yield from (word for word in _words(value) if SECRET_NAME.search(name) or not name or _MIXED.match(word))
+        yield from (word for word in _secret_words(value) if SECRET_NAME.search(name) or not name or _MIXED.match(word))
 
 
 def _is_path(value: str) -> bool:
