@@ -368,7 +368,7 @@ def test_panels_need_no_memory_for_each_trial(tmp_path):
 
     counts = _PanelCounts(PanelEntry(["q/a", "q/b"], "majority"))
     for number in range(1000):
-        counts.add({"q/a": float(number % 2), "q/b": 1.0})
+        counts.add({"q/a": float(number % 2), "q/b": 1.0}, [])
     assert len(list(counts.ratings.combinations())) == 2
     assert counts.report().reasons == {"no majority": 500}
 

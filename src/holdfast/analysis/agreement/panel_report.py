@@ -79,7 +79,7 @@ class _PanelCounts:
         if result is not None and result.value is None:
             # Nobody was asked for a verdict that could have been valid.
             not_asked = {_unscored_reason(record) for record in records} & {NO_OTHER_ANSWER, OTHER_QUESTION}
-            self.reasons[next(iter(not_asked), result.reason)] += 1
+            self.reasons[min(not_asked, default=result.reason)] += 1
 
     def _add_record(self, record: ScoreRecord) -> None:
         if record.unscored:
