@@ -251,8 +251,8 @@ class Rig:
     def report(self) -> Report:
         return self._read(make_report)
 
-    def ledger(self) -> list[tuple[int, str, str, int]]:
-        """What the ledger names: by session, task and kind, how many calls."""
+    def ledger(self) -> list[tuple[int, str, str, int, str]]:
+        """What the ledger names: by session, task, kind and model, how many calls."""
         return self._read(lambda reader: [tuple(entry) for entry in reader.fold.ledger()])
 
     def status(self) -> RunStatus:

@@ -8,7 +8,7 @@ import pytest
 
 from engine.rig import Actor, Rig, simple_task
 from engine.test_score_slots import judged_task
-from holdfast import Reply, generate, sample, scorer
+from holdfast import Reply, Usage, generate, sample, scorer
 from holdfast.engine.events import Note
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import REPLY_NOTE, NoteRecord, StepRecord
@@ -25,7 +25,7 @@ class Recording(Actor):
             self.takes_response_schema = takes
 
         async def behave(request, number):
-            return Reply(text, "stop")
+            return Reply(text, "stop", Usage(1, 1))
 
         super().__init__(behave)
 

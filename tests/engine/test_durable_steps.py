@@ -109,7 +109,7 @@ def test_a_request_that_is_not_on_record_runs_live_and_disables_no_other_replay(
     solver, actor, rig = killed_and_resumed(tmp_path, work, models={"m": {"price": {"input": 1e6, "output": 0.0}}})
     assert [prompt for _, prompt in actor.tries] == ["other"]
     assert solver.results[1] == ["ONE", "OTHER", "THREE"]
-    assert rig.ledger() == [(2, "t", "diverged", 1), (2, "t", "unused", 1)]
+    assert rig.ledger() == [(2, "t", "diverged", 1, "m"), (2, "t", "unused", 1, "m")]
     assert rig.report().cost == 4.0
 
 

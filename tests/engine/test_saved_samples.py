@@ -19,7 +19,7 @@ from holdfast import Message, Run, Sample, Task, choice, evaluate, exact, genera
 from holdfast.engine.planning.saved_samples import SavedSample, SavedSamples
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import DatasetSpec, Operation, Repeat, Shuffle, Slice
-from holdfast.tasks.source import code_files
+from holdfast.tasks.source import importing
 
 ECHO = {"m": "scripted/echo"}
 
@@ -200,7 +200,7 @@ def no_imports(monkeypatch):
 
     def forbid():
         for name in ("import_file", "import_module"):
-            monkeypatch.setattr(code_files, name, no_import)
+            monkeypatch.setattr(importing, name, no_import)
 
     return forbid
 

@@ -94,7 +94,7 @@ def test_sampling_22_killed_at_every_candidate_boundary(tmp_path, kind):
         assert len(repeated) <= LANES, "only those that were in flight"
         assert set(first.by_seed.values()) | set(second.by_seed.values()) <= {1}
         assert len({*first.by_seed, *second.by_seed}) == LANES * TURNS
-        assert {kind: calls for _, _, kind, calls in rig.ledger()} == (
+        assert {kind: calls for _, _, kind, calls, _ in rig.ledger()} == (
             {"interrupted": len(repeated)} if repeated else {}
         )
     folded(rig)
@@ -246,7 +246,7 @@ def test_another_request_does_not_take_what_was_found_out_about_the_first(tmp_pa
     rig.session()
     assert model.by_prompt["two"] == 2
     assert end(rig).status is Status.VALID
-    assert (end(rig).unused, rig.ledger()) == (2, [(2, "t", "diverged", 2), (2, "t", "unused", 2)])
+    assert (end(rig).unused, rig.ledger()) == (2, [(2, "t", "diverged", 2, "m"), (2, "t", "unused", 2, "m")])
     assert end(rig).usage == Usage(40, 20)
     assert (end(rig).samplings[0].calls, end(rig).samplings[0].wasted[0].usage) == (2, Usage(10, 5))
     folded(rig)

@@ -401,7 +401,7 @@ def test_the_source_of_a_task_is_looked_at_once(monkeypatch):
 
     made = Task(samples=SAMPLES, solver=solve, scorers=exact())
     identity = made.solver_identity(SAMPLES[0], {})
-    monkeypatch.setattr(sys.modules["holdfast.tasks.task"], "source_digest", lambda _solve: "read again")
+    monkeypatch.setattr("holdfast.tasks.source.digest.source_digest", lambda _solve: "read again")
     assert made.solver_identity(SAMPLES[0], {}) == identity
 
 
