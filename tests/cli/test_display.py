@@ -51,7 +51,9 @@ def is_one_table(lines):
 def test_a_terminal_shows_a_table_and_is_left_clean(tmp_path):
     """Header, bar, counts, rate, time left, score, tokens and cost while it runs; afterwards one line with the sum."""
     program = TerminalProgram(tmp_path, "run", slow_eval(tmp_path), "--run-dir", "r", columns=110)
-    program.until(lambda lines: any(re.search(r"\d+\.\d/s +\d+s +1\.000 ", row) for row in rows(lines)))
+    drawn = (r".* · run ", r"t +m .* \d+\.\d/s +\d+s +1\.000 ", r"\d+/40 trials \(\d+%\) · [\d.]+/s · \d+s left · ")
+    # The screen may be looked at while it is drawn: whole is what has its last line too.
+    program.until(lambda lines: all(any(re.match(part, line) for line in lines) for part in drawn))
     lines = program.screen.lines
     assert len(headers(lines)) == len(rows(lines)) == 1
     assert re.search(r"^t +m +[━╸╺]+ +\d+/40 +[\d.]+/s +\d+s +1\.000 +\d+ +\$0\.\d+", rows(lines)[0])
