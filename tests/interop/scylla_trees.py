@@ -40,9 +40,9 @@ def result(run: int, *, passed: bool = True, **more) -> dict:
         "judge_grade": "B",
         "judge_reasoning": "by majority",
         "judges": judges,
-        "workspace_path": "/work/space",
-        "logs_path": "/work/logs",
-        "command_log_path": "/work/commands",
+        "workspace_path": "/evals/space",
+        "logs_path": "/evals/logs",
+        "command_log_path": "/evals/commands",
         "criteria_scores": criteria,
     }
     return {**content, **more}
