@@ -17,7 +17,7 @@ from holdfast.engine.scheduling.holds import Hold
 from holdfast.models.message import Usage
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ShareKey, Status, TrialRecord
-from holdfast.run.fold.rows.trial_row import INTERRUPTED, NO_REPLY, POLICY, TASK_ERROR
+from holdfast.run.fold.rows.trial_row import INTERRUPTED, NO_REPLY, PAUSED, POLICY, TASK_ERROR
 from holdfast.run.fold.states import State, StateCounts
 from holdfast.tasks.source.failure_text import error_identity
 
@@ -59,6 +59,8 @@ class Progress:
     finished: int = 0
     failed: int = 0
     unfinished: int = 0
+    paused: int = 0
+    """Trials that were left after a stage, as they were to be."""
     limited: int = 0
     blocked: int = 0
     ended: int = 0
@@ -178,7 +180,8 @@ class Progress:
             self.redone += 1
         else:
             # What it had before still counts.
-            self.redo_failed += 1
+            self.redo_failed += not end.paused
+            self.paused += end.paused
 
     def _count_end(self, end: TrialRecord) -> None:
         if end.status.is_kept:
@@ -188,6 +191,8 @@ class Progress:
         elif end.status is Status.FAILED:
             self.failed += 1
             self._compare_error(end)
+        elif end.paused:
+            self.paused += 1
         else:
             self.unfinished += 1
 
@@ -209,6 +214,7 @@ class Progress:
             (State.BLOCKED, POLICY): blocked,
             (State.FAILED, TASK_ERROR): self.failed,
             (State.UNFINISHED, NO_REPLY): self.unfinished,
+            (State.UNFINISHED, PAUSED): self.paused,
             (State.UNFINISHED, not_ended): max(self.counts.trials - self.ended, 0),
         }
         return StateCounts.of(self.planned, ended)

@@ -96,6 +96,8 @@ class PlannedTrial(NamedTuple):
     """It is attempted once more, and nothing of it was missing."""
     slots_again: bool = False
     """It has its answer and failed in scorers, which are asked once more."""
+    start_from: str = ""
+    """The stage at which it is attempted once more; what came before is kept."""
 
 
 def axis_values(axes: Mapping[str, list[str]]) -> tuple[Mapping[str, str], ...]:

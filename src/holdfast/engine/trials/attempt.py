@@ -14,7 +14,7 @@ from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.scoring import Scoring, TaskScorers
-from holdfast.engine.trials.stages.stage_outcomes import is_beyond, kept_step
+from holdfast.engine.trials.stages.stage_outcomes import KeptFrom, is_beyond, kept_step
 from holdfast.engine.trials.steps import unused_replies
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import (
@@ -137,7 +137,8 @@ class Attempt:
         staged = self._staged
         if staged is None or SOLVE not in staged.outcomes:
             return AttemptState(attempt, state.first, bought_before=bought)
-        kept = kept_step(self._planned.key, attempt, state.attempt, staged.outcomes)
+        kept_from = KeptFrom(state.attempt, staged.stage)
+        kept = kept_step(self._planned.key, attempt, kept_from, staged.outcomes)
         bought = max(state.bought_before, replies - staged.replies_before)
         return AttemptState(attempt, state.first, [kept], kept=(kept,), bought_before=bought)
 

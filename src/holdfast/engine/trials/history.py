@@ -8,16 +8,25 @@ scorer: what is left of it are score slots, and each of them continues by itself
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.scopes import first_slot_path, is_in_slot, scope_in_key, slot_in_path, slot_path
-from holdfast.engine.trials.stages.stage_outcomes import is_clean_up
+from holdfast.engine.trials.stages.stage_outcomes import (
+    KeptFrom,
+    is_beyond,
+    is_clean_up,
+    kept_from,
+    kept_step,
+    outcomes_in,
+)
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     DIVERGED,
+    SCORE_STAGE,
+    SOLVE,
     AnswerRecord,
     AnyRecord,
     CallRecord,
@@ -110,6 +119,29 @@ class TrialHistory:
             return _anew(records, attempt + 1)
         return _begun(records, attempt)
 
+    def from_stage(self, key: str, stage: str, stages: Sequence[str]) -> AttemptState | None:
+        """An attempt that begins at a stage and keeps what came before; None if that is not on record.
+
+        `stages` are those of the solver. One that was interrupted continues.
+        """
+        trial = self._reader.fold.find(key)
+        if trial is None:
+            return None
+        records, newest = self._records_of(trial), max(trial.row.attempt, 1)
+        begun = _begun(records, newest)
+        entered = kept_from(begun.steps)
+        if entered is not None and entered.before == stage and not _statuses(records, newest) - {Status.UNFINISHED}:
+            return begun
+        needed = stages[: stages.index(stage)] if stage in stages else stages
+        for attempt in (trial.row.counted, *range(newest, 0, -1)):
+            earlier = _begun(records, attempt)
+            outcomes = {name: one for name, one in outcomes_in(earlier.steps).items() if name in needed}
+            is_there = earlier.answer is not None if stage == SCORE_STAGE else len(outcomes) == len(needed)
+            if attempt and is_there:
+                kept = kept_step(key, newest + 1, KeptFrom(_answered_in(earlier), stage), outcomes)
+                return replace(_begun([*records, kept], newest + 1), kept=(kept,))
+        return None
+
     def answer_and_scores(self, key: str, *, slots_again: bool = False) -> AttemptState:
         """The attempt whose end counts, with its answer and its scores; with `slots_again`, as `next_attempt`."""
         trial = self._reader.fold.find(key)
@@ -155,6 +187,11 @@ class TrialHistory:
     def _records_of(self, trial: FoldedTrial) -> list[AnyRecord]:
         found = (self._reader.read(placed.line) for placed in self._reader.lines_of(trial))
         return [record for record in found if record is not None]
+
+
+def _answered_in(state: AttemptState) -> int:
+    """The attempt whose answer an attempt has: its own, unless that is kept."""
+    return state.answer.attempt if state.answer is not None else state.attempt
 
 
 def _statuses(records: list[AnyRecord], attempt: int) -> set[Status]:
@@ -209,10 +246,34 @@ def _begun(records: list[AnyRecord], attempt: int, *, again: bool = False) -> At
             state.steps.append(step)
     # Of several, that of the newest session.
     state.answer = next((one for one in reversed(_only(AnswerRecord, records)) if one.attempt == attempt), None)
+    if (kept := kept_from(state.steps)) is not None:
+        _add_kept(state, records, kept)
     if state.answer is not None:
         state.scores = _filled(records, attempt, attempt)
     state.slots.update(_failed_slots([one for one in _only(ScoreRecord, records) if one.attempt == attempt], again))
     return state
+
+
+def _add_kept(state: AttemptState, records: list[AnyRecord], kept: KeptFrom) -> None:
+    """Adds what an attempt keeps of an earlier one, beside the outcomes of stages."""
+    if kept.before == SCORE_STAGE:
+        state.answer = _begun(records, kept.attempt).answer
+    state.kept_samplings = _samplings_of(records, kept)
+    bought = Counter(step.attempt for step in _only(StepRecord, records) if _is_bought_again(step, state, kept))
+    state.bought_before = max(bought.values(), default=0)
+
+
+def _is_bought_again(step: StepRecord, state: AttemptState, kept: KeptFrom) -> bool:
+    """Whether an earlier attempt got a reply that is not kept: another one in its place repeats it."""
+    path = scope_in_key(step.step)
+    is_kept = kept.before == SCORE_STAGE or path.partition("/")[0] in outcomes_in(state.steps)
+    return step.attempt < state.attempt and _is_reply(step) and not is_kept and not is_in_slot(path)
+
+
+def _samplings_of(records: list[AnyRecord], kept: KeptFrom) -> tuple[SamplingSummary, ...]:
+    """How the samplings went that an earlier attempt has ended with, if what solved is kept."""
+    ends = [end for end in _only(TrialRecord, records) if end.attempt == kept.attempt and end.status.is_kept]
+    return ends[-1].samplings if ends and is_beyond(kept.before, SOLVE) else ()
 
 
 def _sent(records: list[AnyRecord], attempt: int) -> set[str]:

@@ -24,6 +24,7 @@ from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scoring import TaskScorers, scorers_of
 from holdfast.engine.trials.stages.cleaning import LeftTrial, clean_up
+from holdfast.engine.trials.stages.stage_outcomes import stages_of
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import NoteRecord, Status, TrialRecord
 
@@ -96,9 +97,17 @@ class TrialRunner:
         """Where its next attempt begins."""
         if (state := self._waiting.pop(planned.key, None)) is not None:
             return state
+        if planned.start_from:
+            return self._entering(planned)
         if planned.again:
             return self._history.attempt_again(planned.key)
         return self._history.next_attempt(planned.key, slots_again=planned.slots_again)
+
+    def _entering(self, planned: PlannedTrial) -> AttemptState:
+        """An attempt that begins at a stage; what it keeps was on record when the trial was selected."""
+        stages = stages_of(planned.task.task.solver)
+        state = self._history.from_stage(planned.key, planned.start_from, stages)
+        return state or self._history.attempt_again(planned.key)
 
     async def _score_only(self, planned: PlannedTrial, grant: CapacityGrant) -> None:
         """Has a trial that ended before scored by the scorers that were added since; the solver is not asked."""

@@ -6,13 +6,14 @@ durable.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from holdfast.run.core.records import CLEAN_UP, KEPT_STAGES, OF_STAGE, STAGES, Coordinates, StepRecord
+from holdfast.run.core.records import CLEAN_UP, KEPT_STAGES, OF_STAGE, SCORE_STAGE, SOLVE, STAGES, StepRecord
+from holdfast.tasks.stages import is_staged
 
 _encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -52,25 +53,41 @@ def kept_outcomes(kept: StepRecord | None) -> dict[str, Any]:
     return dict(kept.result) if kept is not None and isinstance(kept.result, dict) else {}
 
 
-def outcomes_before(steps: Iterable[StepRecord], stage: str) -> dict[str, Any]:
-    """The outcomes on record of the stages before this one."""
-    earlier = STAGES[: STAGES.index(stage)]
-    return {name: outcome for name, outcome in outcomes_in(steps).items() if name in earlier}
+class KeptFrom(msgspec.Struct, frozen=True):
+    """What a step says of the outcomes that it keeps."""
+
+    attempt: int
+    """The earlier one, whose they are."""
+    before: str
+    """The stage at which the attempt begins; at `score`, the answer of the earlier one is kept as well."""
 
 
-def kept_step(
-    trial: str, attempt: int, earlier: int, outcomes: Mapping[str, Any], about: Coordinates | None = None
-) -> StepRecord:
+def kept_step(trial: str, attempt: int, kept_from: KeptFrom, outcomes: Mapping[str, Any]) -> StepRecord:
     """The step with which an attempt keeps outcomes of an earlier one."""
     return StepRecord(
         trial=trial,
         attempt=attempt,
         step=stage_key(KEPT_STAGES, trial, outcomes),
         name=KEPT_STAGES,
-        request={"attempt": earlier},
+        request=msgspec.to_builtins(kept_from),
         result=dict(outcomes),
-        about=about,
     )
+
+
+def kept_from(steps: Iterable[StepRecord]) -> KeptFrom | None:
+    """What an attempt keeps of an earlier one, by its recorded steps; None where it began from nothing."""
+    kept = recorded_outcomes(steps).get(KEPT_STAGES)
+    return msgspec.convert(kept.request, KeptFrom) if kept is not None else None
+
+
+def stage_after(stages: Sequence[str], stage: str) -> str:
+    """The stage that follows one of a solver's."""
+    return (*stages, SCORE_STAGE)[stages.index(stage) + 1]
+
+
+def stages_of(solver: object) -> tuple[str, ...]:
+    """The names of a solver's stages; one that is not divided only solves."""
+    return tuple(stage.name for stage in solver.stages) if is_staged(solver) else (SOLVE,)
 
 
 def clean_up_step(trial: str, attempt: int) -> StepRecord:
