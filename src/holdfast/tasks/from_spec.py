@@ -48,7 +48,7 @@ def _tool_solver(name: str, spec: TaskSpec, asking: Solver, base: CodeBase) -> S
     """The prompt of a task, asked with the tools that it names."""
     # Most tasks have none.
     from holdfast.tasks.source.object_reference import load_object  # noqa: PLC0415
-    from holdfast.tasks.tools.agent import declared_max_turns, with_tools  # noqa: PLC0415
+    from holdfast.tasks.tools.agent import declared_max_turns, make_agent  # noqa: PLC0415
 
     place = f"{key_path('tasks', name)}.tools"
     if spec.solver is not None or not isinstance(asking, Generate):
@@ -58,7 +58,7 @@ def _tool_solver(name: str, spec: TaskSpec, asking: Solver, base: CodeBase) -> S
         )
     try:
         tools = [load_object(reference, base, "tool") for reference in spec.tools]
-        return with_tools(asking, tools, max_turns=declared_max_turns(spec.max_iterations))
+        return make_agent(asking, tools, max_turns=declared_max_turns(spec.max_iterations))
     except ConfigurationError as error:
         raise ConfigurationError(f"{place}: {error.message}", hint=error.hint) from None
 

@@ -85,10 +85,10 @@ def agent(
         ConfigurationError: a tool cannot be offered, or a template or a parameter is wrong.
     """
     asking = generate(prompt, system=system, few_shot=few_shot, few_shot_template=few_shot_template, **generation)
-    return with_tools(asking, tools, max_turns=max_turns, on_tool_error=on_tool_error, parallel=parallel)
+    return make_agent(asking, tools, max_turns=max_turns, on_tool_error=on_tool_error, parallel=parallel)
 
 
-def with_tools(
+def make_agent(
     asking: Generate,
     tools: Sequence[Given],
     *,

@@ -36,7 +36,7 @@ class CalledTool(NamedTuple):
     tool: Tool | None = None
     arguments: Mapping[str, Any] = MappingProxyType({})
     problem: str = ""
-    """What the model is told where nothing runs."""
+    """The result that the model gets where nothing runs."""
 
     def message(self, text: str) -> Message:
         """The result as the model gets it."""
@@ -100,12 +100,12 @@ def read_calls(calls: Sequence[ToolCall], tools: Sequence[Tool]) -> list[CalledT
     by_name = {tool.name: tool for tool in tools}
     answerable = answerable_calls(calls)
     return [
-        _read_call(sent, kept.id, place, by_name)
+        _checked_call(sent, kept.id, place, by_name)
         for place, (sent, kept) in enumerate(zip(calls, answerable, strict=True))
     ]
 
 
-def _read_call(call: ToolCall, id_: str, place: int, by_name: dict[str, Tool]) -> CalledTool:
+def _checked_call(call: ToolCall, id_: str, place: int, by_name: dict[str, Tool]) -> CalledTool:
     if place >= MOST_CALLS:
         return _problem(id_, f"this reply calls more than {MOST_CALLS} tools, and only the first {MOST_CALLS} are run")
     tool = by_name.get(call.name)

@@ -65,7 +65,7 @@ def read_signature(function: Callable[..., Any], name: str) -> Signature:
         ConfigurationError: one of them has no type, or one that JSON Schema cannot describe.
     """
     parameters = list(_parameters(function, name))
-    fields = [(parameter.name, *_field(parameter, hint)) for parameter, hint in parameters]
+    fields = [(parameter.name, *_struct_field(parameter, hint)) for parameter, hint in parameters]
     for field in fields:
         _check_field(name, field)
     struct = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
@@ -110,7 +110,7 @@ def _type_hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
         ) from None
 
 
-def _field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...]:
+def _struct_field(parameter: inspect.Parameter, hint: Any) -> tuple[Any, ...]:
     described = _with_description(hint)
     return (described,) if parameter.default is parameter.empty else (typing.Union[described, UnsetType], UNSET)  # noqa: UP007
 
