@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from holdfast.tasks.scorers.regex import regex
     from holdfast.tasks.solver import generate
     from holdfast.tasks.task import Task, task
+    from holdfast.tasks.tools.agent import agent
+    from holdfast.tasks.tools.tool import Tool, tool
     from holdfast.tasks.trial_interface import ScoreScope, Trial
 
 # Where each public name is defined; it is loaded when it is first asked for, so that importing costs nothing.
@@ -75,12 +77,14 @@ _HOMES = {
     "StorageFailure": "holdfast.errors",
     "Task": "holdfast.tasks.task",
     "TextPart": "holdfast.models.content",
+    "Tool": "holdfast.tasks.tools.tool",
     "ToolCall": "holdfast.models.content",
     "ToolCallReply": "holdfast.errors",
     "UndecodableReply": "holdfast.errors",
     "Trial": "holdfast.tasks.trial_interface",
     "Usage": "holdfast.models.message",
     "UsageError": "holdfast.errors",
+    "agent": "holdfast.tasks.tools.agent",
     "choice": "holdfast.tasks.scorers.choice",
     "evaluate": "holdfast.api.evaluate",
     "evaluate_async": "holdfast.api.evaluate",
@@ -99,6 +103,7 @@ _HOMES = {
     "sample": "holdfast.api.sample",
     "scorer": "holdfast.tasks.scorers.function",
     "task": "holdfast.tasks.task",
+    "tool": "holdfast.tasks.tools.tool",
 }
 
 # Names that the tasks of earlier runs still import.
@@ -129,6 +134,7 @@ __all__ = [
     "StorageFailure",
     "Task",
     "TextPart",
+    "Tool",
     "ToolCall",
     "ToolCallReply",
     "Trial",
@@ -137,6 +143,7 @@ __all__ = [
     "Usage",
     "UsageError",
     "__version__",
+    "agent",
     "choice",
     "evaluate",
     "evaluate_async",
@@ -155,6 +162,7 @@ __all__ = [
     "sample",
     "scorer",
     "task",
+    "tool",
 ]
 
 

@@ -94,7 +94,7 @@ def sampled(
         ConfigurationError: the solver is not `generate(...)`, or a requirement cannot be understood.
         ValueError: two requirements have the same id.
     """
-    if not isinstance(solver, Generate) or isinstance(solver, SampledGenerate):
+    if not isinstance(solver, Generate) or solver.is_sampled or solver.tool_identity():
         name = getattr(solver, "__name__", type(solver).__name__)
         raise ConfigurationError(
             f"{name} cannot be sampled.",

@@ -135,6 +135,8 @@ def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterato
         yield f"{place}.args is for a Python task, and this task has no use; remove args"
     if task.solver is not None:
         yield from _solver_problems(place, task)
+    if task.tools:
+        yield from _tool_problems(place, task)
 
 
 def _solver_problems(place: str, task: TaskSpec) -> Iterator[str]:
@@ -145,6 +147,17 @@ def _solver_problems(place: str, task: TaskSpec) -> Iterator[str]:
             yield f"{place} has solver and also {name}, which the solver would not see; keep one of them"
     if isinstance(task.prompt, list | dict):
         yield f"{place} has solver and also several prompts; give the solver one prompt, or none"
+
+
+def _tool_problems(place: str, task: TaskSpec) -> Iterator[str]:
+    for index, reference in enumerate(task.tools):
+        if not all(split_reference(reference)):
+            at = item_path(f"{place}.tools", index)
+            yield f"{at} is {describe_value(reference)}; write it as file.py:name or package.module:name"
+    if task.solver is not None:
+        yield f"{place} has solver and also tools; a solver offers its tools itself: trial.generate(…, tools=[…])"
+    if task.sampling is not None:
+        yield f"{place} has sampling and also tools, and a sampling runs no tools; keep one of them"
 
 
 def _dataset_way_out(task: TaskSpec, spec: EvalSpec) -> str:

@@ -18,6 +18,7 @@ from holdfast.tasks.scorers.registry import as_scorers, build_scorer
 from holdfast.tasks.solver import Generate, generate
 from holdfast.tasks.task import Task
 from holdfast.tasks.template import Template
+from holdfast.tasks.trial_interface import Solver
 
 if TYPE_CHECKING:
     from holdfast.tasks.source.code_files import CodeBase
@@ -33,12 +34,33 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase =
     if not scorers:
         raise ConfigurationError(f"{key_path('tasks', name)} has no scorers.", hint="Give scorers, such as [exact].")
     task = dataclasses.replace(declared_samples(name, spec, dataset), scorers=scorers)
+    if spec.tools:
+        return dataclasses.replace(task, solver=_tool_solver(name, spec, task.solver, base))
     if spec.solver is None:
         return task
     from holdfast.tasks.task_reference import load_solver  # noqa: PLC0415 - most tasks have a prompt
 
     solver = load_solver(spec.solver, f"tasks.{name}.solver", base)
     return dataclasses.replace(task, solver=solver, system=spec.system)
+
+
+def _tool_solver(name: str, spec: TaskSpec, asking: Solver, base: CodeBase) -> Solver:
+    """The prompt of a task, asked with the tools that it names."""
+    # Most tasks have none.
+    from holdfast.tasks.source.object_reference import load_object  # noqa: PLC0415
+    from holdfast.tasks.tools.agent import declared_max_turns, make_agent  # noqa: PLC0415
+
+    place = f"{key_path('tasks', name)}.tools"
+    if spec.solver is not None or not isinstance(asking, Generate):
+        raise ConfigurationError(
+            f"{place}: a solver of your own offers its tools itself.",
+            hint="Leave out solver, or tools: trial.generate(…, tools=[…]).",
+        )
+    try:
+        tools = [load_object(reference, base, "tool") for reference in spec.tools]
+        return make_agent(asking, tools, max_turns=declared_max_turns(spec.max_iterations))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{place}: {error.message}", hint=error.hint) from None
 
 
 def declared_samples(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
@@ -51,6 +73,7 @@ def declared_samples(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
         scorers=(),
         epochs=spec.epochs or 1,
         limits=spec.limits,
+        max_iterations=spec.max_iterations,
         limit=spec.limit,
         columns=_columns(name, spec, dataset, solver),
     )
@@ -116,6 +139,7 @@ def adapt_task(name: str, spec: TaskSpec, made: Task, base: CodeBase = Path()) -
         scorers=declared_scorers(name, spec, base) or made.scorers,
         epochs=made.epochs if spec.epochs is None else spec.epochs,
         limits=made.limits if spec.limits == TrialLimits() else spec.limits,
+        max_iterations=made.max_iterations if spec.max_iterations is None else spec.max_iterations,
         limit=made.limit if spec.limit is None else spec.limit,
         system=made.system if spec.system is None else spec.system,
     )

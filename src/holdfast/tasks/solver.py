@@ -22,6 +22,8 @@ from holdfast.tasks.trial_interface import Trial
 AXIS = "prompt"
 SCHEMA = "response_schema"
 """The parameter of a call beside those of its generation: a JSON Schema that the reply has to fit."""
+TOOLS = "tools"
+"""The parameter of a call that offers the model tools."""
 REVISION = 1
 """Raised whenever the same prompt and sample give other messages than before."""
 
@@ -64,9 +66,13 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         """What decides which reply is the answer, where a subclass asks for several."""
         return None
 
+    def tool_identity(self) -> dict[str, Any] | None:
+        """What a loop of calls depends on, where a subclass offers the model tools."""
+        return None
+
     @property
     def own_parts(self) -> tuple[object, ...]:
-        """The person's own code that a subclass draws and checks with."""
+        """The person's own code that a subclass draws and checks with, or offers as tools."""
         return ()
 
     @property
@@ -106,8 +112,8 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         """What a trial's answer depends on here: what is asked, and how."""
         messages = msgspec.to_builtins(self.messages(sample, axes))
         own = {"solver": "generate", "revision": REVISION, "messages": messages, "generation": self.generation}
-        drawn = self.draw_identity()
-        return own if drawn is None else {**own, "sampling": drawn}
+        further = {"sampling": self.draw_identity(), "tools": self.tool_identity()}
+        return own | {name: value for name, value in further.items() if value is not None}
 
     def check(self, sample: Sample, place: str) -> None:
         """Raise if any of the prompts cannot be made from the sample."""
@@ -175,6 +181,8 @@ def check_generation(given: dict[str, Any]) -> None:
     """
     known = (*Generation.__struct_encode_fields__, SCHEMA)
     for name in given:
+        if name == TOOLS:
+            raise ConfigurationError("generate() runs no tools.", hint="Use agent(tools=[...]), which does.")
         if name not in known:
             raise ConfigurationError(
                 f"generate() takes no parameter {name!r}; it takes {listing(known)}.", hint=did_you_mean(name, known)

@@ -8,12 +8,12 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sized
 from pathlib import Path
 from types import FunctionType
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, ClassVar, TypedDict, Unpack, overload
 
 import msgspec
 
 from holdfast.errors import ConfigurationError
-from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT
+from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TOOLS_ROOT
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.spec.loading.error_messages import URL_DATASET
 from holdfast.suggestions import did_you_mean
@@ -48,6 +48,7 @@ class TaskOptions(TypedDict, total=False):
     axes: dict[str, list[str]]
     system: str | None
     limits: TrialLimits | None
+    max_iterations: int | None
     shuffle_choices: int | None
     columns: Columns
     limit: int | None
@@ -70,6 +71,9 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 class Task:
     """Samples, a solver and scorers; give either samples or a dataset."""
 
+    later_fields: ClassVar[frozenset[str]] = frozenset({"max_iterations"})
+    """Fields that tasks have gained since digests of code are taken."""
+
     samples: Iterable[Sample] | None = None
     dataset: DatasetSpec | None = None
     """Given as a path too."""
@@ -85,6 +89,9 @@ class Task:
     """Goes before every conversation of the task that does not begin with a system text of its own."""
 
     limits: TrialLimits | None = None
+    max_iterations: int | None = None
+    """How many calls of the model a solver may make in one attempt; a trial that wants more ends as limited."""
+
     shuffle_choices: int | None = None
     """A seed: every sample's choices are put in an order of that sample's own."""
 
@@ -159,7 +166,7 @@ class Task:
         if not isinstance(self.solver, Generate):
             parts[SOLVER_ROOT] = self.solver
         elif self.solver.own_parts:
-            parts[SAMPLING_ROOT] = self.solver.own_parts
+            parts[TOOLS_ROOT if self.solver.tool_identity() else SAMPLING_ROOT] = self.solver.own_parts
         for scorer in self.scorers:
             if not isinstance(scorer, BuiltIn):
                 parts[f"{SCORER_ROOT}{scorer.name}"] = _own_part(scorer)
@@ -341,7 +348,14 @@ def _check_values(values: Mapping[str, Any]) -> None:
         )
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ConfigurationError(f"{title} has {epochs!r} epochs.", hint="Give 1 or more.")
+    _check_iterations(title, values["max_iterations"])
     _check_axes(title, values["axes"])
+
+
+def _check_iterations(title: str, given: object) -> None:
+    is_count = isinstance(given, int) and not isinstance(given, bool) and given >= 1
+    if given is not None and not is_count:
+        raise ConfigurationError(f"{title} has max_iterations={given!r}.", hint="Give 1 or more, or leave it out.")
 
 
 def _check_axes(title: str, axes: object) -> None:

@@ -134,6 +134,7 @@ def _settings(task: Task) -> Iterator[tuple[str, Any]]:
         "limits",
         {name: value for name, value in _builtins(task.limits or TrialLimits()).items() if value is not None},
     )
+    yield "max_iterations", task.max_iterations
     yield "columns", task.columns.named
     yield "choices", [task.shuffle_choices, *_template_texts(task.columns.options)] if _has_choices(task) else None
     yield "target", _template_texts([task.columns.target])
@@ -149,6 +150,7 @@ def _generate_settings(solver: Generate) -> Iterator[tuple[str, Any]]:
     yield "few_shot", [_builtins(solver.shots), *_template_texts([solver.shot_template])] if solver.shots else None
     yield "generation", solver.generation
     yield "sampling", solver.draw_identity()
+    yield "tools", solver.tool_identity()
 
 
 def _has_choices(task: Task) -> bool:

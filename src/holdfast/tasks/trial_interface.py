@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, overload
 
 from holdfast.models.message import Message, Reply
 from holdfast.tasks.answer import Answer, AnswerSource
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 OnInterrupted = Literal["again", "fail"]
+OnToolError = Literal["report", "fail"]
 Prompt = str | Message | Sequence[Message]
 ResponseSchema = dict[str, Any] | None
+Tools = Sequence[Callable[..., Any]]
+"""Functions that a model may call, plain or made with `@tool`."""
 
 
 class Sampled(Protocol):
@@ -72,6 +75,8 @@ class Trial(Protocol):
     #
     # `response_schema` is a JSON Schema that the reply has to fit. Where the provider does not send one, the reply is
     # any text: whoever reads it has to cope with that.
+    #
+    # `tools` are functions that the model may call. A reply may then have `tool_calls`, which `call_tools` carries out.
     @overload
     async def generate(
         self,
@@ -94,7 +99,9 @@ class Trial(Protocol):
         **generation: Any,
     ) -> Sampled: ...
     @overload
-    async def generate(self, prompt: Prompt, *, response_schema: ResponseSchema = None, **generation: Any) -> Reply: ...
+    async def generate(
+        self, prompt: Prompt, *, response_schema: ResponseSchema = None, tools: Tools = (), **generation: Any
+    ) -> Reply: ...
     async def step(
         self,
         name: str,
@@ -108,6 +115,18 @@ class Trial(Protocol):
 
         `on_interrupted` says what becomes of a step that was killed half-way: it runs again, or the attempt fails.
         """
+
+    async def call_tools(
+        self, reply: Reply, tools: Tools, *, parallel: bool = True, on_error: OnToolError = "report"
+    ) -> list[Message]:
+        """Carries out the tool calls of a reply, each as a durable step; a message with the result of each, in order.
+
+        Wrong arguments, and what a tool raises, are results too, which the model reads; with `on_error="fail"`, what a
+        tool raises is raised here. Continue with `trial.generate([*trial.messages, *results], tools=tools)`.
+        """
+
+    def reach_limit(self, name: str) -> NoReturn:
+        """Ends the trial as limited by `name`, for a bound that the solver sets itself."""
 
     async def now(self) -> dt.datetime:
         """The time, in UTC; recorded, and the same when replayed."""
@@ -154,7 +173,9 @@ class TrialScope(Protocol):
         **generation: Any,
     ) -> Sampled: ...
     @overload
-    async def generate(self, prompt: Prompt, *, response_schema: ResponseSchema = None, **generation: Any) -> Reply: ...
+    async def generate(
+        self, prompt: Prompt, *, response_schema: ResponseSchema = None, tools: Tools = (), **generation: Any
+    ) -> Reply: ...
     async def step(
         self,
         name: str,
@@ -164,6 +185,9 @@ class TrialScope(Protocol):
         on_interrupted: OnInterrupted = "again",
         **kwargs: Any,
     ) -> Any: ...
+    async def call_tools(
+        self, reply: Reply, tools: Tools, *, parallel: bool = True, on_error: OnToolError = "report"
+    ) -> list[Message]: ...
     async def now(self) -> dt.datetime: ...
     async def random(self) -> float: ...
     async def uuid(self) -> UUID: ...
@@ -189,7 +213,13 @@ class ScoreScope(Protocol):
         """The value on each axis of the task's grid."""
 
     async def generate(
-        self, prompt: Prompt, *, model: str = "", response_schema: ResponseSchema = None, **generation: Any
+        self,
+        prompt: Prompt,
+        *,
+        model: str = "",
+        response_schema: ResponseSchema = None,
+        tools: Tools = (),
+        **generation: Any,
     ) -> Reply:
         """One call of a model as a judge: of one of the eval's, or of the one under test if none is named.
 
@@ -206,6 +236,11 @@ class ScoreScope(Protocol):
         **kwargs: Any,
     ) -> Any:
         """As `Trial.step`."""
+
+    async def call_tools(
+        self, reply: Reply, tools: Tools, *, parallel: bool = True, on_error: OnToolError = "report"
+    ) -> list[Message]:
+        """As `Trial.call_tools`."""
 
     async def now(self) -> dt.datetime: ...
     async def random(self) -> float: ...

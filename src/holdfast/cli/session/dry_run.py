@@ -137,7 +137,7 @@ def _opaque_values(prepared: PreparedEval) -> dict[str, str]:
 def _forecast_text(item: CostBound, currency: str) -> str:
     if item.calls is None or item.most_calls is None:
         return f"{item.model}: as many calls as the task's own code makes"
-    most, about = "up to " if item.sampling else "", _about(item.is_lower_bound)
+    most, about = "up to " if item.sampling or item.turns else "", _about(item.is_lower_bound)
     planned = "" if item.cost is None else f" ({about} {money_text(item.cost, currency)})"
     calls = f"{most}{quantity(item.calls, 'call')}{planned}"
     if item.most_calls == item.calls:
@@ -162,7 +162,11 @@ def _total_lines(prepared: PreparedEval, expected: list[CostBound]) -> Iterator[
         currency = prepared.spec.currency or USD
         worst = _worst_text(planned, most, currency, judged=bool(judged))
         yield f"{who}: {about} {money_text(planned, currency)}{worst}"
-    unbounded = {item.model for item in expected if item.calls is not None and item.cost is None and not item.sampling}
+    unbounded = {
+        item.model
+        for item in expected
+        if item.calls is not None and item.cost is None and not item.sampling and not item.turns
+    }
     if priced := sorted(name for name in unbounded if prepared.spec.models[name].price is not None):
         names = ", ".join(priced)
         yield f"No cost is given for {names}: set generation.max_tokens to get an upper bound of the cost."

@@ -29,6 +29,7 @@ from holdfast.tasks.solver import Generate
 
 if TYPE_CHECKING:
     from holdfast.sampling.solver import SampledGenerate
+    from holdfast.tasks.tools.agent import Agent
 
 _CHARACTERS_OF_A_TOKEN = 3.0
 _SAMPLED = 200
@@ -93,6 +94,9 @@ class CostBound(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a sampling, what each model may be asked for if every attempt fails, taken by itself."""
     judges: dict[str, JudgeBound] = {}
     """What each judge is asked for beside that."""
+    turns: int | None = None
+    """How many calls a trial may make, where it lets the model call tools; each is longer than the one before, so
+    there is no bound of the cost."""
 
     def of_trials(self, trials: int) -> CostBound:
         """The same for fewer trials: every one of them is taken to cost the same."""
@@ -165,9 +169,20 @@ def _cost_bound(task: PlannedTask, name: str, models: Mapping[str, ModelSpec]) -
         return CostBound(task.name, name, trials)
     if solver.is_sampled:
         return _sampling_bound(task, cast("SampledGenerate", solver), name, models)
+    if solver.tool_identity():
+        return _agent_bound(task, cast("Agent", solver), name)
     longest = solver.generation.get("max_tokens", models[name].generation.max_tokens)
     cost = call_cost(models[name], _prompt_tokens(task, solver), longest)
     return CostBound(task.name, name, trials, trials, trials, None if cost is None else trials * cost)
+
+
+def _agent_bound(task: PlannedTask, solver: Agent, name: str) -> CostBound:
+    trials = task.planned_of(name)
+    bounds = [bound for bound in (solver.max_turns, task.max_iterations) if bound is not None]
+    if not bounds:
+        return CostBound(task.name, name, trials)
+    calls = trials * min(bounds)
+    return CostBound(task.name, name, trials, calls, calls * (task.max_retries + 1), turns=min(bounds))
 
 
 def _sampling_bound(

@@ -54,6 +54,8 @@ class PlannedTask(NamedTuple):
 
     listed: ListedTrials | None = None
     """The trials of an imported run, of which there need not be one for every place of a grid."""
+    max_iterations: int | None = None
+    """How many calls a solver may make in one attempt."""
 
     def slot_of(self, scorer: str) -> str:
         """The name of a scorer's slot."""

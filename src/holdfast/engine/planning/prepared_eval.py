@@ -191,6 +191,7 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
         axes=axis_values(task.axes) if listed is None else listed.axes,
         epochs=task.epochs,
         limits=task.limits or TrialLimits(),
+        max_iterations=task.max_iterations,
         max_retries=_or_default(entry.runner.max_retries, spec.runner.max_retries),
         source=input_name(name, entry),
         fail_fast=_or_default(entry.runner.fail_fast, spec.runner.fail_fast),
@@ -321,8 +322,10 @@ def _with_sampling(task: Task, sampling: SamplingSpec, code: CodeFiles) -> Task:
     if isinstance(solver, SampledGenerate) and solver.spec == sampling:
         # The task was built before, to be compared.
         return task
-    if not isinstance(solver, Generate) or solver.is_sampled:
-        own = "draws candidates itself" if isinstance(solver, Generate) else "is code of its own"
+    if not isinstance(solver, Generate) or solver.is_sampled or solver.tool_identity():
+        own = "is code of its own"
+        if isinstance(solver, Generate):
+            own = "draws candidates itself" if solver.is_sampled else "lets the model call tools"
         raise ConfigurationError(
             f"{place}: the solver of this Python task {own}, so a sampling in the eval file cannot apply to it.",
             hint="Leave sampling out, or make the solver of the task generate(...).",

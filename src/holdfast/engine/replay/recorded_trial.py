@@ -18,7 +18,7 @@ from holdfast.errors import UsageError
 from holdfast.models.catalogue import import_provider
 from holdfast.models.env_file import read_env_file
 from holdfast.run.core.recorded_code import recorded_code
-from holdfast.run.core.records import SAMPLING_ROOT, SOLVER_ROOT, TaskCode
+from holdfast.run.core.records import SAMPLING_ROOT, SOLVER_ROOT, TOOLS_ROOT, TaskCode
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.drift.code_changes import code_changes, is_lost
 from holdfast.run.fold.reader import RunReader
@@ -87,7 +87,7 @@ def _planned_task(name: str, task: Task, dataset: Dataset, model: str) -> Planne
     limits = task.limits or TrialLimits()
     # A replay takes other time than the trial did.
     untimed = TrialLimits(tokens=limits.tokens, cost=limits.cost)
-    return PlannedTask(name, task, dataset, (model,), (), task.epochs, untimed, max_retries=0)
+    return PlannedTask(name, task, dataset, (model,), (), task.epochs, untimed, 0, max_iterations=task.max_iterations)
 
 
 def _position(dataset: Dataset, sample: str, label: str) -> int:
@@ -107,6 +107,6 @@ def _code_notes(task: Task, saved: TaskCode | None, inputs: SavedInputs) -> Iter
     if is_lost(saved):
         yield f"The record of the task's code is damaged (session {saved.tree_session}): it was not compared."
     code = comparable_code(task, saved)
-    changed = {SOLVER_ROOT, SAMPLING_ROOT} & code_changes(saved.tree, code.tree).keys()
+    changed = {SOLVER_ROOT, SAMPLING_ROOT, TOOLS_ROOT} & code_changes(saved.tree, code.tree).keys()
     if changed or code.solver != saved.solver or code.settings != saved.settings:
         yield f"The code or the settings of the task have changed since the last session ({', '.join(code.files)})."

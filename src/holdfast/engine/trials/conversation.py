@@ -15,7 +15,7 @@ from holdfast.models.message import Message
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """A conversation so far, and the step whose reply ended it."""
+    """A conversation so far, and the step whose reply ended it; no step, where it ends otherwise than the reply did."""
 
     messages: tuple[Message, ...] = ()
     parent: str = ""
@@ -35,7 +35,7 @@ class Conversation(msgspec.Struct, frozen=True):
     def added_by(self, messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
         """The step that a request continues, and its new messages; no step and all of them, where it continues none."""
         known = len(self.messages)
-        if known and messages[:known] == self.messages:
+        if known and self.parent and messages[:known] == self.messages:
             return self.parent, messages[known:]
         return "", messages
 

@@ -21,11 +21,11 @@ from holdfast.tasks.answer import InvalidAnswer
 T = TypeVar("T")
 _MESSAGE_CHARACTERS = 2000
 _TRACEBACK_CHARACTERS = 8000
-_ENGINE = ("holdfast.engine.", "holdfast.sampling.")
+_ENGINE = ("holdfast.engine.", "holdfast.sampling.", "holdfast.tasks.tools.")
 
 
 class LimitReached(Exception):  # noqa: N818 - reads as a sentence where it is raised
-    """A limit of the trial (time, tokens, cost) was reached."""
+    """A limit of the trial was reached: its time, tokens, cost or iterations, or one that its solver sets."""
 
     def __init__(self, limit: str) -> None:
         super().__init__(f"the trial reached its limit of {limit}")

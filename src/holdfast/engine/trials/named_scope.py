@@ -26,6 +26,7 @@ class _Asking(Protocol):
 
     async def generate(self, prompt: Prompt, **generation: Any) -> Any: ...
     async def step(self, name: str, function: Callable[..., Any], /, *args: Any, **options: Any) -> Any: ...
+    async def call_tools(self, *args: Any, **options: Any) -> Any: ...
     async def now(self) -> dt.datetime: ...
     async def random(self) -> float: ...
     async def uuid(self) -> UUID: ...
@@ -62,6 +63,11 @@ class NamedScope:
         """As `Trial.step`, in this scope."""
         with self:
             return await self._trial.step(name, function, *args, on_interrupted=on_interrupted, **kwargs)
+
+    async def call_tools(self, *args: Any, **options: Any) -> Any:
+        """As `Trial.call_tools`, in this scope."""
+        with self:
+            return await self._trial.call_tools(*args, **options)
 
     async def now(self) -> dt.datetime:
         """As `Trial.now`, in this scope."""

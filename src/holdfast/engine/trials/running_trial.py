@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
@@ -28,14 +28,16 @@ from holdfast.engine.trials.asking.trial_recorder import TrialRecorder
 from holdfast.engine.trials.conversation import CURRENT_CONVERSATION, EMPTY_CONVERSATION, Conversation
 from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.named_scope import NamedScope
-from holdfast.engine.trials.scopes import CURRENT_SCOPE, IN_SAMPLING, Masked, Masking, Scope
+from holdfast.engine.trials.scopes import CURRENT_SCOPE, IN_SAMPLING, Masked, Masking, Scope, holding
 from holdfast.engine.trials.steps import Steps
 from holdfast.engine.trials.trial_environment import TrialEnvironment
+from holdfast.errors import UsageError
 from holdfast.models.message import Message, Reply
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import CANDIDATE, CHOICE, Coordinates, SamplingSummary, StepRecord
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
+from holdfast.tasks.solver import TOOLS
 from holdfast.tasks.trial_interface import Prompt
 
 if TYPE_CHECKING:
@@ -102,7 +104,8 @@ class RunningTrial:
         self.slot_activities: list[TrialActivity] = []
         """What its score slots are doing, each in a task of its own."""
         limits = planned.task.limits if slot is None else NO_LIMITS
-        self.account = TrialAccount(planned.model, limits, environment.find_model)
+        iterations = planned.task.max_iterations if slot is None else None
+        self.account = TrialAccount(planned.model, limits, environment.find_model, iterations)
         # Before a slot asks anything, the trial's answer is recorded.
         is_named = slot is not None
         self._recorder = TrialRecorder(environment, planned, state.attempt, self.activity, is_named=is_named)
@@ -203,7 +206,7 @@ class RunningTrial:
 
         Raises:
             ModelError: the model gave no reply.
-            LimitReached: the trial has used up its tokens or its cost.
+            LimitReached: the trial has used up its tokens, its cost or its iterations.
             ConfigurationError: a generation parameter is unknown or out of range.
             UsageError: the trial has ended.
         """
@@ -216,6 +219,7 @@ class RunningTrial:
     async def ask(self, asked: AskedModel, prompt: Prompt, generation: dict[str, Any]) -> Reply:
         """One call of a model, in the conversation of this branch."""
         self.check_running("generate")
+        self.account.count_iteration()
         scope, conversation = self._current_scope("generate"), CURRENT_CONVERSATION.get()
         messages = self._request_messages(prompt, conversation)
         reply, said = await self._calls.ask(asked, scope, messages, generation, conversation)
@@ -237,8 +241,14 @@ class RunningTrial:
         from holdfast.sampling.lanes.sampler import run_sampling  # noqa: PLC0415
         from holdfast.sampling.strategies.repair import Rejection  # noqa: PLC0415
 
+        if TOOLS in generation:
+            raise UsageError(
+                "A sampling offers the model no tools.", hint="Leave out tools, or the strategy and the requirements."
+            )
         strategy = strategy or Rejection(loop_budget=1)
         self.check_running("generate")
+        # One, however many candidates it draws: those have budgets of their own, and lanes would race for the last.
+        self.account.count_iteration()
         scope, conversation = self._current_scope("generate"), CURRENT_CONVERSATION.get()
         messages = self._request_messages(prompt, conversation)
         host = TrialSampling(
@@ -258,6 +268,15 @@ class RunningTrial:
         continues = bool(conversation.messages) and isinstance(prompt, (str, Message))
         messages = as_messages(prompt, None if continues else self._system)
         return (*conversation.messages, *messages) if continues else messages
+
+    def reach_limit(self, name: str) -> NoReturn:
+        """Ends the trial as limited: a bound that the solver sets itself was reached.
+
+        Raises:
+            LimitReached: always.
+        """
+        self.check_running("reach_limit")
+        self.account.reach(name)
 
     def check_running(self, what: str) -> None:
         """Raises UsageError once the trial, or the slot, is over, and LimitReached once a limit is."""
@@ -319,6 +338,29 @@ class RunningTrial:
             raise self._steps.scopes.user.wrong_interruption(name, on_interrupted)
         scope, called = self._current_scope("step"), StepCall(name, function, args, kwargs, on_interrupted == FAIL)
         return await self._durable_steps().run(scope, called)
+
+    async def call_tools(
+        self, reply: Reply, tools: Sequence[Any], *, parallel: bool = True, on_error: str = "report"
+    ) -> list[Message]:
+        """Carries out the tool calls of a reply, each as a durable step; a message with the result of each.
+
+        Raises:
+            UsageError: the result of a tool cannot be recorded, or the trial has ended.
+            ConfigurationError: something that is given is not a tool.
+        """
+        # Imported here: most runs have no tools.
+        from holdfast.engine.trials.asking.tool_calls import call_tools  # noqa: PLC0415
+
+        self.check_running("call_tools")
+        place = self._current_scope("call_tools")
+
+        async def run_step(name: str, call: StepCall) -> StepRecord:
+            scope = self._steps.scopes.named(place, name)
+            with holding(scope):
+                step, _ = await self._durable_steps().outcome(scope, call)
+            return step
+
+        return await call_tools(run_step, reply, tools, parallel=parallel, on_error=on_error)
 
     def _durable_steps(self) -> DurableSteps:
         """Made when it is needed: most trials only call their model."""

@@ -104,6 +104,10 @@ class SlotScope:
         """As `Trial.step`, in this slot."""
         return await self._own.step(name, function, *args, on_interrupted=on_interrupted, **kwargs)
 
+    async def call_tools(self, *args: Any, **options: Any) -> Any:
+        """As `Trial.call_tools`, in this slot."""
+        return await self._own.call_tools(*args, **options)
+
     async def now(self) -> dt.datetime:
         """As `Trial.now`, in this slot."""
         return await self._own.now()

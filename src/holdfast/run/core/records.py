@@ -142,15 +142,15 @@ class ValueNode(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CodeTree(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything that a task's solver, sampling and scorers reach, by dotted name."""
+    """Everything that a task's solver, sampling, tools and scorers reach, by dotted name."""
 
     salt: str
     """Of the run, in hexadecimal."""
     roots: dict[str, dict[str, ValueNode]] = {}
-    """By what it is reached from: `solver`, `sampling`, `scorer NAME`."""
+    """By what it is reached from: `solver`, `sampling`, `tools`, `scorer NAME`."""
 
 
-SOLVER_ROOT, SAMPLING_ROOT, SCORER_ROOT = "solver", "sampling", "scorer "
+SOLVER_ROOT, SAMPLING_ROOT, TOOLS_ROOT, SCORER_ROOT = "solver", "sampling", "tools", "scorer "
 """The names of the roots; that of a scorer is followed by its own name."""
 
 

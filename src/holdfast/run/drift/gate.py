@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import SHORT_DIGITS, change_text, list_text, short_sample
-from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, Change, TaskCode
+from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, TOOLS_ROOT, Change, TaskCode
 from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.drift.code_changes import code_changes, first_changes, is_lost, place_of
 from holdfast.run.drift.task_size import task_size_differences
@@ -114,6 +114,7 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, 
                 differences += [item for item in sizes if item.path not in known]
             else:
                 differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
+                differences += _compare_tools(task, saved.code[task], code, where)
     differences += _compare_weights(saved.weights, offered.weights)
     return Decision(joined.spec, judged_anew(differences) if rescoring else differences)
 
@@ -214,8 +215,8 @@ def _compare_trees(task: str, old: TaskCode, offered: Snapshot, field: str) -> I
         path, drift = field, Drift.IDENTITY
         if root.startswith(SCORER_ROOT):
             path, drift = f"tasks.{task}.scorers.{root.removeprefix(SCORER_ROOT)}", Drift.SCORING
-        elif root == SAMPLING_ROOT:
-            path = f"tasks.{task}.sampling"
+        elif root in {SAMPLING_ROOT, TOOLS_ROOT}:
+            path = f"tasks.{task}.{root}"
         listed, more = first_changes(changes)
         for change in listed:
             why = change.sentence(place_of(change.name, places), mutated=change.name in mutated)
@@ -247,6 +248,13 @@ def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str
     else:
         why = "this version of Holdfast draws or checks candidates differently"
     yield _changed_code(f"tasks.{task}.sampling", Drift.IDENTITY, why)
+
+
+def _compare_tools(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
+    """What the model is offered by a declarative task: names, descriptions and parameters of its tools."""
+    if old.settings.get("tools") != new.settings.get("tools"):
+        why = f"what the model is offered has changed (a name, a description or a parameter in {where})"
+        yield _changed_code(f"tasks.{task}.tools", Drift.IDENTITY, why)
 
 
 def _compare_settings(field: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:

@@ -103,6 +103,12 @@ class TaskSpec(Block, frozen=True):
     Example: `solver.py:solve`
     """
 
+    tools: Annotated[list[Words], Drift.IDENTITY] = msgspec.field(default_factory=list)
+    """Functions that the model may call: with typed parameters, as `file.py:name` or `package.module:name`. The prompt
+    is asked with them until the model answers without calling one. Default: none.
+    Example: `[tools.py:search, tools.py:fetch]`
+    """
+
     sampling: Annotated[SamplingSpec | None, Drift.IDENTITY] = None
     """Draws several candidates and chooses the answer among them. For a Python task only if its solver is
     `generate(...)`. Default: one call gives the answer.
@@ -112,6 +118,12 @@ class TaskSpec(Block, frozen=True):
     limits: Annotated[TrialLimits, Drift.IDENTITY] = TrialLimits()
     """What one trial may use. A trial that reaches a limit ends as `limited`. Default: no limit.
     Example: `{time: 2m, tokens: 4000}`
+    """
+
+    max_iterations: Annotated[Count | None, Drift.IDENTITY] = None
+    """At most this many calls of the model in one attempt, for solvers and tools that loop. A trial that wants more
+    ends as `limited`. Default: no limit, or what a Python task says; with `tools`, 10.
+    Example: `20`
     """
 
     use: Annotated[Words | None, Drift.IDENTITY] = None
@@ -129,10 +141,10 @@ class TaskSpec(Block, frozen=True):
     """
 
     def code_references(self) -> list[str]:
-        """Every reference to code in files or modules: of the task, its solver, its scorers and its sampling."""
+        """Every reference to code in files or modules: of the task, its solver, tools, scorers and sampling."""
         checks = [given for _, given in self.sampling.checks()] if self.sampling else []
         functions = [_argument(given, "function") for given in checks]
-        named = [self.use, self.solver, *map(_first_name, self.scorers), *functions]
+        named = [self.use, self.solver, *self.tools, *map(_first_name, self.scorers), *functions]
         return [name for name in named if isinstance(name, str) and is_code_reference(name)]
 
 
@@ -146,5 +158,5 @@ def _argument(given: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else value
 
 
-DECLARATIVE_FIELDS = ("prompt", "target", "choices", "few_shot", "few_shot_template", "solver")
+DECLARATIVE_FIELDS = ("prompt", "target", "choices", "few_shot", "few_shot_template", "solver", "tools")
 """What a declarative task has beside its dataset, and a Python task brings itself."""

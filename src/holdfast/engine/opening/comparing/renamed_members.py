@@ -130,7 +130,8 @@ def _model_digest(model: ModelSpec) -> tuple[bytes, bytes]:
 
 def _settings(task: TaskSpec) -> Any:
     """What an entry of `tasks` says about answers, apart from what its code has digests of."""
-    return plain_data(task.limits), bool(task.use), None if task.sampling is None else plain_data(task.sampling)
+    sampling = None if task.sampling is None else plain_data(task.sampling)
+    return plain_data(task.limits), task.max_iterations, task.tools, bool(task.use), sampling
 
 
 def _code_digest(code: TaskCode) -> Any:

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, other_models
-from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TaskCode
+from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TOOLS_ROOT, TaskCode
 from holdfast.run.core.slots.slot_names import judge_of
 from holdfast.run.drift.code_changes import code_changes, is_lost
 from holdfast.run.drift.gate import UnsteadyNames
@@ -42,7 +42,7 @@ def _with_marks(old: TaskCode | None, new: TaskCode, unsteady: Mapping[str, set[
     if is_lost(old) and new.tree is not None:
         # Nobody knows what gave the answers.
         changed = new.tree.roots.keys()
-    asks = {SOLVER_ROOT, SAMPLING_ROOT}.intersection(changed)
+    asks = {SOLVER_ROOT, SAMPLING_ROOT, TOOLS_ROOT}.intersection(changed)
     scorers = {name: digest + _CHANGED * (f"{SCORER_ROOT}{name}" in changed) for name, digest in new.scorers.items()}
     return msgspec.structs.replace(new, solver=new.solver + _CHANGED * bool(asks), scorers=scorers)
 
@@ -65,6 +65,8 @@ class TrialIdentities:
             own: Any = [self._settings(task.name, axes), entry.args, entry.prompt, entry.choices]
         else:
             own = [task.task.solver_identity(task.dataset[position], axes), plain_data(task.limits)]
+            # Only then, so that a trial without it is the one that it always was.
+            own += [] if task.max_iterations is None else [task.max_iterations]
         # The messages of a plain prompt are all that it makes of a sample: other columns do not matter to it.
         is_prompt = isinstance(task.task.solver, Generate) and not task.task.solver.is_sampled and not entry.use
         return (

@@ -30,12 +30,14 @@ from holdfast.engine.trials.steps import (
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.models.errors import ModelError, PassingError
+from holdfast.models.fingerprints import MessageHash
 from holdfast.models.message import Message, Reply, Request, Usage, encodable
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import GIVEN_UP, GIVEN_UP_WAITING, RETRIED, CallRecord, RefusedRecord, StepRecord
 from holdfast.run.drift.served_names import recorded_name
 from holdfast.spec import Generation
-from holdfast.tasks.solver import SCHEMA, check_generation, split_schema
+from holdfast.tasks.solver import SCHEMA, TOOLS, check_generation, split_schema
+from holdfast.tasks.tools.offered_tools import with_tools
 
 _to_builtins = msgspec.to_builtins
 
@@ -49,6 +51,20 @@ class AskedModel(NamedTuple):
     """The name of its calls in their keys: one for each model, so that none gets the reply of another."""
     note: Callable[[StepRecord], None] | None = None
     """Called with every step of its calls, once for each that counts."""
+
+
+def _called_conversation(
+    messages: tuple[Message, ...], reply: Reply, key: str, hash_: MessageHash | None
+) -> Conversation:
+    """The conversation that a reply with calls ends, as every server takes it back.
+
+    Where that is not what the model said, it continues no recorded reply: the next request is recorded whole.
+    """
+    from holdfast.tasks.tools.called_tool import answerable_message  # noqa: PLC0415 - most runs have no tools
+
+    said = reply.message
+    sent = answerable_message(said)
+    return Conversation((*messages, sent), key if sent is said else "", hash_)
 
 
 class DurableCalls:
@@ -102,10 +118,14 @@ class DurableCalls:
             reply = self._replay(asked, reused)
         else:
             reply = await self._ask_model(asked, request, key, conversation, self._why_again(scope, key))
+        if reply.tool_calls and TOOLS in generation:
+            return reply, _called_conversation(messages, reply, key, hash_)
         return reply, Conversation((*messages, reply.message), key, hash_)
 
     def _request(self, model: OpenModel, messages: tuple[Message, ...], given: dict[str, Any]) -> Request:
         """`given` are the parameters of the call."""
+        if TOOLS in given:
+            given = with_tools(given, model.spec.generation.extra_body)
         if SCHEMA not in given:
             return Request(messages, self._generation(model, given))
         check_generation(given)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from random import Random, SystemRandom
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -116,6 +117,14 @@ class DurableSteps:
 
     async def run(self, scope: Scope, call: StepCall) -> Any:
         """What the function returned, now or before; what it raised is raised."""
+        step, trace = await self.outcome(scope, call)
+        if step.raised is not None:
+            # Without the exceptions behind it: they are not on record, and so a solver must not see them now.
+            raise with_traceback(remade_error(call.name, step.raised), trace) from None
+        return typed_result(step.result, call.function)
+
+    async def outcome(self, scope: Scope, call: StepCall) -> tuple[StepRecord, TracebackType | None]:
+        """The record of what the function returned or raised, now or before, and the traceback if it raised now."""
         asked = call.recorded_arguments()
         key = scope.key(f"step/{call.name}", arguments_fingerprint(asked))
         step, trace = self._replayed(scope, key), None
@@ -125,12 +134,9 @@ class DurableSteps:
                 self._account.note_interrupted(error)
                 raise error
             step, trace = await self._run_function(key, call, asked)
-        if step.raised is not None:
-            # Without the exceptions behind it: they are not on record, and so a solver must not see them now.
-            raise with_traceback(remade_error(call.name, step.raised), trace) from None
-        return typed_result(step.result, call.function)
+        return step, trace
 
-    async def _run_function(self, key: str, call: StepCall, asked: Any) -> tuple[StepRecord, Any]:
+    async def _run_function(self, key: str, call: StepCall, asked: Any) -> tuple[StepRecord, TracebackType | None]:
         """The record of the step, which is durable, and the traceback of what it raised."""
         environment, clock, before = self._environment, self._environment.clock, _Before.now()
         if environment.record_only is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NoReturn
 
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.scheduling.admission import Admission
@@ -28,7 +29,9 @@ class TrialAccount:
         "_failed_flights",
         "_find_model",
         "_interrupted",
+        "_iterations",
         "_limits",
+        "_max_iterations",
         "_own",
         "_shares",
         "_unanswered",
@@ -40,8 +43,15 @@ class TrialAccount:
         "usage",
     )
 
-    def __init__(self, own: str, limits: TrialLimits, find_model: Callable[[str], OpenModel]) -> None:
+    def __init__(
+        self,
+        own: str,
+        limits: TrialLimits,
+        find_model: Callable[[str], OpenModel],
+        max_iterations: int | None = None,
+    ) -> None:
         """`own` is the name of the trial's own model."""
+        self._max_iterations, self._iterations = max_iterations, 0
         self._own, self._limits, self._find_model = own, limits, find_model
         self.usage: Usage | None = None
         self._shares: dict[ShareKey, Usage] = {}
@@ -108,6 +118,25 @@ class TrialAccount:
             self.limit = "cost"
         if self.limit:
             raise LimitReached(self.limit)
+
+    def count_iteration(self) -> None:
+        """Counts a call of the solver before it is made; a replayed one counts like any other.
+
+        Raises:
+            LimitReached: it has made as many as it may.
+        """
+        self._iterations += 1
+        if self._max_iterations is not None and self._iterations > self._max_iterations:
+            self.reach("iterations")
+
+    def reach(self, limit: str) -> NoReturn:
+        """Notes that a limit was reached; the first one counts.
+
+        Raises:
+            LimitReached: always.
+        """
+        self.limit = self.limit or limit
+        raise LimitReached(self.limit)
 
     # Requests without an answer.
 

@@ -34,7 +34,7 @@ def _take_code(roots: Mapping[str, object]) -> TakenCode:
     mutated: set[str] = set()
     codes = {}
     for name, root in roots.items():
-        tree = ReachedValues(mask).take(root)
+        tree = ReachedValues(mask).take(root, name)
         nodes, changed = settle(tree)
         taken[name] = _without_keys(nodes, mask)
         files |= tree.files

@@ -167,10 +167,10 @@ class ReachedValues:
         self._taken_keys: dict[str, object] = {}
         self._home: dict[str, Any] | None = None
 
-    def take(self, root: object) -> TakenTree:
-        """Walks from the object to everything that it reaches."""
+    def take(self, root: object, called: str = "sampling") -> TakenTree:
+        """Walks from the object to everything that it reaches; `called` is the name of several, in a tuple."""
         self._home = namespace_of(root)
-        for name, value in self._start(root):
+        for name, value in self._start(root, called):
             space = None if self._home is None else self._space(self._home)
             self._hold_value(space, name, value, functools.partial(self._around, value))
         self._work()
@@ -240,7 +240,7 @@ class ReachedValues:
         if len(names) > 1:
             self._put(path + ORDER_OF, order_node([f"[{name}]" for name in names]), space)
 
-    def _start(self, root: Any) -> list[tuple[str, Any]]:
+    def _start(self, root: Any, called: str) -> list[tuple[str, Any]]:
         """The values to begin with, by the names that they have in the tree."""
         if type(root) is MethodType and type(root.__func__) is FunctionType:
             owner = root.__self__
@@ -250,7 +250,7 @@ class ReachedValues:
             return [(self._function_key(root), root)]
         if type(root) is functools.partial:
             return [("partial", root)]
-        return [("sampling" if type(root) is tuple else f"{type_qualname(type(root))}(…)", root)]
+        return [(called if type(root) is tuple else f"{type_qualname(type(root))}(…)", root)]
 
     def _work(self) -> None:
         self._enter_wholes()
