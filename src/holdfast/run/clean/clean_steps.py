@@ -27,9 +27,9 @@ from holdfast.run.fold.reader import RunReader, write_index
 from holdfast.run.fold.states import FINISHED
 from holdfast.run.verify.verify import verify_run
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
-from holdfast.storage.directory_exchange import EXCHANGE_UNSUPPORTED, exchange_directories
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.local import find_holder, run_held
+from holdfast.storage.operating_system import EXCHANGE_UNSUPPORTED, exchange_directories
 
 _CLEANING_PREFIX = ".journal.cleaning-"
 _BLOB = re.compile(r"[0-9a-f]{32}|\..*\.tmp")
