@@ -16,6 +16,7 @@ import pytest
 from evals import http_eval
 from holdfast.storage import RealFileSystem, operating_system, take_lease
 from holdfast.storage.filesystem import write_atomically
+from holdfast.storage.leases import holder
 from holdfast.storage.leases.holder import is_alive, this_process
 from holdfast.storage.leases.local import find_holder
 from program import until
@@ -29,6 +30,9 @@ def without_proc(monkeypatch):
     """A system that has no /proc, and names its boot in another way."""
     monkeypatch.setattr(operating_system, "_PROC", "/nonexistent")
     monkeypatch.setattr(operating_system, "_sysctl", lambda name: f"boot by {name}")
+    holder._own_start.cache_clear()
+    yield
+    holder._own_start.cache_clear()
 
 
 @pytest.fixture
@@ -99,15 +103,15 @@ def test_whether_a_holder_lives_is_known_without_proc():
         here = this_process()
         facts = operating_system.process_facts(child.pid)
         assert facts.parent == os.getpid() and facts.started > 0 and child.pid in operating_system.child_processes()
-        holder = msgspec.structs.replace(here, pid=child.pid, started=facts.started)
-        assert is_alive(here) is True and is_alive(holder) is True
-        assert is_alive(msgspec.structs.replace(holder, started=facts.started - 60)) is False
-        assert is_alive(msgspec.structs.replace(holder, boot="another")) is None
+        other = msgspec.structs.replace(here, pid=child.pid, started=facts.started)
+        assert is_alive(here) is True and is_alive(other) is True
+        assert is_alive(msgspec.structs.replace(other, started=facts.started - 60)) is False
+        assert is_alive(msgspec.structs.replace(other, boot="another")) is None
         child.kill()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        assert is_alive(holder) is False
+        assert is_alive(other) is False
         child.wait()
-        assert is_alive(holder) is False
+        assert is_alive(other) is False
     finally:
         child.kill()
         child.wait()
@@ -118,8 +122,8 @@ def test_a_lease_is_exclusive_without_proc(tmp_path):
     """The kernel's lock decides, and the holder is named."""
     lease = take_lease(RealFileSystem(), tmp_path)
     assert lease.root == tmp_path and lease.is_held()
-    holder = find_holder(RealFileSystem(), tmp_path)
-    assert holder is not None and holder.pid == os.getpid()
+    found = find_holder(RealFileSystem(), tmp_path)
+    assert found is not None and found.pid == os.getpid()
     lease.release()
     assert find_holder(RealFileSystem(), tmp_path) is None
 

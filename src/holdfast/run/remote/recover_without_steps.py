@@ -70,11 +70,8 @@ def copy_without_steps(scan: RunScan, root: Path) -> list[str]:
 def _kept_records(scan: RunScan) -> Iterator[Record]:
     """The note of the origin, then every record that is kept, in the order of the run."""
     run = scan.run.hex()
-    yield NoteRecord(
-        kind=RECOVERY_NOTE,
-        text=f"recovered from run {run} without the other steps of finished trials",
-        data={"run": run},
-    )
+    text = f"recovered from run {run}; of finished trials, with their final conversation only"
+    yield NoteRecord(kind=RECOVERY_NOTE, text=text, data={"run": run})
     counted = lru_cache(maxsize=10_000)(scan.spare_attempt)
     journal, blobs = Journal(scan.fs, scan.layout.journal, scan.run), BlobStore(scan.fs, scan.layout.blobs)
     with closing(FinalConversations(scan.fs, blobs, counted)) as final:

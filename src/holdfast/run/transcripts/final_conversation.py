@@ -2,8 +2,8 @@
 
 A call names the call whose conversation it continues. So the final conversation is the last call whose reply is the
 answer, or the last call of all if no reply is, with everything that it continues. Other branches, candidates that were
-not chosen, tools and judges are not part of it. The calls are kept in a temporary database, so that memory does not grow
-with the number of trials.
+not chosen, tools and judges are not part of it. The calls are kept in a temporary database, so that memory does not
+grow with the number of trials.
 """
 
 from __future__ import annotations
