@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections import Counter
 from contextlib import closing
@@ -13,6 +14,7 @@ from evals import python_eval
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.steps import fingerprint_in_key
+from holdfast.interop.inspect.eval_archive import EvalArchive
 from holdfast.run import RunReader
 from holdfast.run.core.codec import decode
 from holdfast.run.core.records import StepRecord
@@ -35,7 +37,7 @@ def t():
 
 
 def test_recovery_10_scores_and_unfinished_trials_are_the_same(holdfast, cut_short, server, tmp_path):
-    """Finished trials come without transcripts, unfinished ones with all their steps; scores equal (recovery 10)."""
+    """Finished trials have their final conversation, unfinished ones all their steps; scores equal (recovery 10)."""
     holdfast("recover", cut_short.url, "--to", "whole", code=0)
     holdfast("recover", cut_short.url, "--to", "slim", "--no-steps", code=0)
     whole, slim = holdfast.json("report", "whole"), holdfast.json("report", "slim")
@@ -43,7 +45,7 @@ def test_recovery_10_scores_and_unfinished_trials_are_the_same(holdfast, cut_sho
         assert slim[name] == whole[name]
     steps = [record for record in holdfast.records("slim") if record["type"] == "step"]
     finished = {record["trial"] for record in holdfast.records("slim") if record["type"] == "trial"}
-    assert len(finished) == 5 and not [step for step in steps if step["trial"] in finished]
+    assert len(finished) == 5 and {step["trial"] for step in steps} == finished and len(steps) == 5
     assert holdfast.json("verify", "slim", code=0)["ok"]
     before = tree(tmp_path / "slim")
     holdfast("recover", cut_short.url, "--to", "slim", "--no-steps", code=0)
@@ -79,7 +81,7 @@ def test_recovery_10_every_step_of_an_unfinished_trial_is_replayed(holdfast, hal
     holdfast("recover", half_way.url, "--to", "slim", "--no-steps", code=0)
     (finished,) = [record["trial"] for record in holdfast.records("slim", "trial")]
     left = Counter(record["trial"] for record in holdfast.records("slim", "step"))
-    assert list(left.values()) == [3] and finished not in left
+    assert left.pop(finished) == 4 and list(left.values()) == [3]
     holdfast("resume", "slim", code=0)
     received = server.worked_on()
     assert received.pop("four b") == 2
@@ -98,6 +100,52 @@ def test_recovery_10_a_copy_is_the_same_work_under_another_id(holdfast, half_way
         model = saved_eval(reader.sessions[-1]).models["m"]
     taken = [replies.take(model, fingerprint_in_key(step["step"])) for step in steps for _ in ("once", "again")]
     assert [one is not None for one in taken] == [True, False] * len(steps)
+
+
+BRANCHES = """
+from holdfast import Sample, Task, exact, task
+
+async def solve(trial):
+    await trial.scope("plan").generate("plan " + trial.sample.input)
+    draft = await trial.generate("draft " + trial.sample.input)
+    await trial.step("tests", lambda: "passed")
+    answer = await trial.generate("answer " + trial.sample.input)
+    await trial.scope("other").generate("afterthought " + trial.sample.input)
+    return answer
+
+@task
+def t():
+    return Task(samples=[Sample(name, target="x", id=name) for name in "ab"], solver=solve, scorers=exact())
+"""
+
+
+@pytest.mark.parametrize("how", ["recovered", "cleaned"])
+def test_recovery_50_the_final_conversation_is_kept_and_shown_and_exported(holdfast, place, server, tmp_path, how):
+    """Of each finished trial the conversation that led to its answer stays, with answer and scores (recovery 50)."""
+    eval_file = python_eval(tmp_path, server.base_url, BRANCHES)
+    if how == "recovered":
+        holdfast("run", eval_file, "--run-dir", place.url, code=0)
+        holdfast("recover", place.url, "--to", "whole", code=0)
+        holdfast("recover", place.url, "--to", "slim", "--no-steps", code=0)
+    else:
+        holdfast("run", eval_file, "--run-dir", "slim", code=0)
+        shutil.copytree(tmp_path / "slim", tmp_path / "whole")
+        assert holdfast.json("clean", "slim", "--steps", code=0)["steps"] == 2 * 3
+        assert holdfast.json("clean", "slim", "--steps", code=0)["steps"] == 0
+    rows = [holdfast.json("show", run, "a")["row"] for run in ("whole", "slim")]
+    assert rows[0] == rows[1] and rows[0]["answer"] == "ANSWER A"
+    shown = holdfast("show", "slim", "a", code=0).out
+    assert "DRAFT A" in shown and "ANSWER A" in shown
+    assert not any(word in shown for word in ("PLAN A", "AFTERTHOUGHT", "passed"))
+    assert holdfast.json("report", "slim")["tasks"] == holdfast.json("report", "whole")["tasks"]
+    assert holdfast.json("verify", "slim", "--deep", code=0)["ok"]
+    holdfast("export", "slim", "--to", "inspect", "--output", "logs", code=0)
+    (log,) = (tmp_path / "logs").iterdir()
+    with EvalArchive(log) as archive:
+        samples = [archive.sample(name) for name in sorted(archive.sample_members())]
+    assert [[message["content"] for message in sample["messages"]] for sample in samples] == [
+        [f"draft {name}", f"DRAFT {name.upper()}", f"answer {name}", f"ANSWER {name.upper()}"] for name in "ab"
+    ]
 
 
 def test_recovery_10_steps_of_finished_trials_are_not_decoded(place, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from durable import snapshot
-from holdfast.storage.directory_exchange import EXCHANGE_UNSUPPORTED, exchange_directories
+from holdfast.storage.operating_system import EXCHANGE_UNSUPPORTED, exchange_directories
 
 
 def test_each_has_what_the_other_had(tmp_path):

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from holdfast.api.evaluation.interrupts import GuestInterrupts
 from holdfast.api.event_text import EventText, note_text
@@ -23,6 +22,7 @@ from holdfast.api.progress.file import ProgressFile, keeping_progress_file
 from holdfast.engine.events import Interrupted, Note
 from holdfast.engine.execution import Execution, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
+from holdfast.storage.operating_system import child_processes
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def ending_commands(interrupts: GuestInterrupts) -> Iterator[None]:
 
     A thread that waits for such a command would hold up the end of its event loop.
     """
-    before = _child_processes()
+    before = child_processes()
     try:
         yield
     except (asyncio.CancelledError, KeyboardInterrupt):
@@ -110,16 +110,6 @@ def ending_commands(interrupts: GuestInterrupts) -> Iterator[None]:
 
 def end_child_processes(spared: Collection[int] = ()) -> None:
     """Ends the commands that tasks have started and not waited for; `spared` are processes that are none of them."""
-    for child in _child_processes().difference(spared):
+    for child in child_processes().difference(spared):
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGTERM)
-
-
-def _child_processes() -> set[int]:
-    """The processes that any thread of this one has started, and that have not been waited for."""
-    found: set[int] = set()
-    for thread in Path("/proc/self/task").glob("*/children"):
-        # A thread may have ended since it was listed.
-        with contextlib.suppress(OSError):
-            found.update(int(child) for child in thread.read_text().split())
-    return found

@@ -19,6 +19,8 @@ import stat
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from holdfast.storage.operating_system import sync_directory, sync_file
+
 _NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EINVAL, errno.EOPNOTSUPP}
 """Errors of a directory that somebody else made and keeps: this process could not have changed it either."""
 
@@ -94,7 +96,7 @@ class _RealAppendFile:
             view = view[os.write(self._fd, view) :]
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        sync_file(self._fd)
 
     def is_at(self, path: Path) -> bool:
         return is_file_at(path, self._identity)
@@ -114,7 +116,7 @@ class _RealReadFile:
         return os.pread(self._fd, size, offset)
 
     def sync(self) -> None:
-        os.fdatasync(self._fd)
+        sync_file(self._fd)
 
     def close(self) -> None:
         os.close(self._fd)
@@ -146,7 +148,7 @@ class RealFileSystem:
     def sync_directory(self, path: Path) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            sync_directory(fd)
         finally:
             os.close(fd)
 

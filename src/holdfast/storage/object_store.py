@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
 from holdfast.storage.object_store_errors import failure_hint, failure_reason, is_lost_race
+from holdfast.storage.operating_system import sync_file
 from holdfast.storage.store_url import SCHEMES, is_url
 
 _CHUNK = 1 << 20
@@ -172,7 +173,7 @@ class ObjectStore:
             for part in self._parts(key):
                 size += target.write(part)
             target.flush()
-            os.fsync(target.fileno())
+            sync_file(target.fileno())
         return size
 
     def _parts(self, key: str) -> Iterator[Any]:

@@ -25,11 +25,13 @@ from holdfast.run.core.run_id import check_openable, identify_run
 from holdfast.run.drift.served_names import has_several_names
 from holdfast.run.fold.reader import RunReader, write_index
 from holdfast.run.fold.states import FINISHED
+from holdfast.run.transcripts.final_conversation import HEADS as FINAL_HEADS
+from holdfast.run.transcripts.final_conversation import FinalConversations
 from holdfast.run.verify.verify import verify_run
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
-from holdfast.storage.directory_exchange import EXCHANGE_UNSUPPORTED, exchange_directories
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.local import find_holder, run_held
+from holdfast.storage.operating_system import EXCHANGE_UNSUPPORTED, exchange_directories
 
 _CLEANING_PREFIX = ".journal.cleaning-"
 _BLOB = re.compile(r"[0-9a-f]{32}|\..*\.tmp")
@@ -42,7 +44,7 @@ class CleanedSteps(msgspec.Struct):
     run: str
     dry_run: bool
     trials: int = 0
-    """Finished trials that lose their transcript."""
+    """Finished trials that lose steps which do not lead to their answers."""
     steps: int = 0
     calls: int = 0
     record_bytes: int = 0
@@ -62,15 +64,23 @@ _key_decoder = msgspec.json.Decoder(_Key)
 
 
 class _Transcripts:
-    """Which records are the transcript of a finished trial that does not need it any more."""
+    """Which records are the transcript of a finished trial that does not need it any more: all but its final
+    conversation.
+    """
 
     def __init__(self, reader: RunReader) -> None:
         # The report counts the replies of a model by name, if there are several: then none can be spared.
         finished = reader.fold.trials(*FINISHED) if not has_several_names(reader) else ()
-        self._trials = {trial.key for trial in finished if trial.has_spare_transcript}
+        self._trials = {trial.key: trial.row.answer_of for trial in finished if trial.has_spare_transcript}
+        self._final = FinalConversations(reader.fs, reader.blobs, lambda key: self._trials.get(key, 0))
+        for _, line in reader.journal.stream([], FINAL_HEADS) if self._trials else ():
+            self._final.add(line)
 
     def __call__(self, line: bytes) -> bool:
-        return line.startswith(_MARKS) and self.trial(line) in self._trials
+        return line.startswith(_MARKS) and self.trial(line) in self._trials and line not in self._final
+
+    def close(self) -> None:
+        self._final.close()
 
     @staticmethod
     def trial(line: bytes) -> str:
@@ -95,7 +105,9 @@ def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = No
     if dry_run:
         if holder := find_holder(fs, root):
             raise run_held(root, holder)
-        return _find_removable(root, fs)[0]
+        result, drop, _ = _find_removable(root, fs)
+        drop.close()
+        return result
     lease = take_lease(fs, root)
     try:
         _remove_unfinished_cleanings(fs, root)
@@ -162,9 +174,10 @@ def _journal_bytes(journal: Journal) -> int:
 
 def _clean(root: Path, fs: FileSystem) -> CleanedSteps:
     result, drop, blobs = _find_removable(root, fs)
-    result.dry_run = False
-    if result.steps or result.calls:
-        result.journal_bytes_after = _replace_journal(root, fs, drop)
+    with contextlib.closing(drop):
+        result.dry_run = False
+        if result.steps or result.calls:
+            result.journal_bytes_after = _replace_journal(root, fs, drop)
     for path in blobs:
         fs.remove(path)
         crashpoints.reach("clean.blob-removed")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from holdfast.journal import RecordId
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.records import AnyRecord, ScoreRecord, StepRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
+from holdfast.storage.filesystem import FileSystem
 
 _HEAD_BYTES = 1 << 16
 _BATCH_ROWS = 2000
@@ -36,7 +38,7 @@ _INSERTS = {
 }
 
 
-class _Head(msgspec.Struct):
+class StepHead(msgspec.Struct):
     """The beginning of a record that is stored as a blob."""
 
     trial: str = ""
@@ -92,27 +94,28 @@ class RecordDatabase:
                 waiting.clear()
 
     def _add_blob(self, cited: Envelope) -> None:
-        if cited.type == "step" and (head := self._read_head(cited.blob)):
+        if cited.type == "step" and (head := read_step_head(self._reader.fs, self._reader.blobs.path(cited.blob))):
             self._add_step(head)
         elif cited.type == "score":
             self._put("scores", cited.trial, cited.scorer, None)
 
-    def _read_head(self, digest: str) -> _Head | None:
-        """The first fields of a record, however long it is."""
-        try:
-            file = self._reader.fs.open(self._reader.blobs.path(digest))
-        except OSError:
-            return None
-        try:
-            head = file.read_at(0, _HEAD_BYTES)
-            end = min((place for body in _BODIES if (place := head.find(body)) >= 0), default=len(head))
-            return msgspec.json.decode(head[:end].rstrip(b"}") + b"}", type=_Head)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            return None
-        finally:
-            file.close()
-
-    def _add_step(self, step: StepRecord | _Head) -> None:
+    def _add_step(self, step: StepRecord | StepHead) -> None:
         self._put("steps", step.trial, str(step.attempt), step.step)
         if step.parent:
             self._put("parents", step.trial, str(step.attempt), step.parent)
+
+
+def read_step_head(fs: FileSystem, path: Path) -> StepHead | None:
+    """The first fields of a step that is stored as a blob, however long it is; None if it cannot be read."""
+    try:
+        file = fs.open(path)
+    except OSError:
+        return None
+    try:
+        head = file.read_at(0, _HEAD_BYTES)
+        end = min((place for body in _BODIES if (place := head.find(body)) >= 0), default=len(head))
+        return msgspec.json.decode(head[:end].rstrip(b"}") + b"}", type=StepHead)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    finally:
+        file.close()

@@ -124,10 +124,13 @@ class RunScan:
     def _query(self, query: str, values: tuple[object, ...] = ()) -> Iterator[tuple[Any, ...]]:
         return iter(self._db.execute(query, values))
 
-    def has_spare_transcript(self, key: str) -> bool:
-        """Whether the trial is finished, and everything that counts is known without its steps."""
+    def spare_attempt(self, key: str) -> int:
+        """The attempt that counts of a trial which is finished, and of which all that counts is known without its
+        steps; 0 of any other.
+        """
         trial = self.fold.find(key)
-        return trial is not None and not self._has_several_names and trial.has_spare_transcript
+        is_spare = trial is not None and not self._has_several_names and trial.has_spare_transcript
+        return trial.row.answer_of if trial is not None and is_spare else 0
 
     @cached_property
     def _has_several_names(self) -> bool:

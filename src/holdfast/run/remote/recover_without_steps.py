@@ -1,14 +1,15 @@
-"""A run without the transcripts of its finished trials: smaller, and with the same scores and the same report.
+"""A run with the final conversations of its finished trials only: smaller, with the same scores and the same report.
 
 It is a new run that starts with the records of the old one: all records of trials that are not finished, so that they
-resume where they were, and of the others all but their steps. Steps are kept where only they record the usage of a
-trial. A note names the original run.
+resume where they were, and of the others all but the steps that do not lead to their answers. All steps are kept where
+only they record the usage of a trial. A note names the original run.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import HoldfastError, NotARun
-from holdfast.journal import Journal
+from holdfast.journal import BlobStore, Journal
 from holdfast.run.core.codec import decode, head_of
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
@@ -37,6 +38,8 @@ from holdfast.run.fold.entries import StepEntry, TrialEntry, entry_of_line
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.session.create import create_run
+from holdfast.run.transcripts.final_conversation import HEADS as FINAL_HEADS
+from holdfast.run.transcripts.final_conversation import FinalConversations
 
 _KEPT = CallRecord | RefusedRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord
 RECOVERY_NOTE = "recover"
@@ -67,18 +70,21 @@ def copy_without_steps(scan: RunScan, root: Path) -> list[str]:
 def _kept_records(scan: RunScan) -> Iterator[Record]:
     """The note of the origin, then every record that is kept, in the order of the run."""
     run = scan.run.hex()
-    yield NoteRecord(
-        kind=RECOVERY_NOTE, text=f"recovered from run {run} without the steps of finished trials", data={"run": run}
-    )
-    has_spare_transcript = lru_cache(maxsize=10_000)(scan.has_spare_transcript)
-    for _, line in Journal(scan.fs, scan.layout.journal, scan.run).stream([]):
-        kind, key = head_of(line)
-        if kind in {"call", "refused", "step"} and has_spare_transcript(key):
-            continue
-        record = decode(scan.resolve_blob(line))
-        # As they are: it is the same work, and was paid for by this run under its other id.
-        if isinstance(record, _KEPT):
-            yield _as_paid(record, line)
+    text = f"recovered from run {run}; of finished trials, with their final conversation only"
+    yield NoteRecord(kind=RECOVERY_NOTE, text=text, data={"run": run})
+    counted = lru_cache(maxsize=10_000)(scan.spare_attempt)
+    journal, blobs = Journal(scan.fs, scan.layout.journal, scan.run), BlobStore(scan.fs, scan.layout.blobs)
+    with closing(FinalConversations(scan.fs, blobs, counted)) as final:
+        for _, line in journal.stream([], FINAL_HEADS):
+            final.add(line)
+        for _, line in journal.stream([]):
+            kind, key = head_of(line)
+            if kind in {"call", "refused", "step"} and counted(key) and line not in final:
+                continue
+            record = decode(scan.resolve_blob(line))
+            # As they are: it is the same work, and was paid for by this run under its other id.
+            if isinstance(record, _KEPT):
+                yield _as_paid(record, line)
 
 
 def _as_paid(record: Record, line: bytes) -> Record:

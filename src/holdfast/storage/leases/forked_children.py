@@ -26,6 +26,13 @@ import msgspec
 
 from holdfast.storage.filesystem import FileIdentity, is_file_at, open_identity
 from holdfast.storage.leases.holder import LeaseHolder, decode_holder, is_alive, parent_pid, start_ticks, this_process
+from holdfast.storage.operating_system import (
+    all_processes,
+    command_name,
+    names_processes,
+    open_files,
+    process_environment,
+)
 
 CHILDREN_NAME = "lease.children"
 MARKER = "HOLDFAST_HOLDER"
@@ -68,7 +75,12 @@ def _leave_all() -> None:
 
 
 def write_child_name(directory: int) -> None:
-    """Writes the name of this process, a forked child, into the run; it keeps that file open."""
+    """Writes the name of this process, a forked child, into the run; it keeps that file open.
+
+    Only where that takes no other program: between a fork and what follows, nothing else may be started.
+    """
+    if not names_processes():
+        return
     with contextlib.suppress(OSError):
         fd = os.open(CHILDREN_NAME, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644, dir_fd=directory)
         identity = open_identity(fd)
@@ -153,7 +165,7 @@ def _recorded_children(path: Path) -> tuple[FileIdentity | None, list[LeaseHolde
 
 
 def _end_or_name(child: LeaseHolder, identity: FileIdentity | None, killed: LeaseHolder | None) -> str:
-    who = f"process {child.pid} ({_command_name(child.pid)})"
+    who = f"process {child.pid} ({command_name(child.pid)})"
     try:
         # Held from before the comparison: no other process can take the id unnoticed.
         process = os.pidfd_open(child.pid)
@@ -187,23 +199,17 @@ def _end_process(process: int, child: LeaseHolder) -> bool:
 
 
 def _has_open(pid: int, identity: FileIdentity | None) -> bool:
-    with contextlib.suppress(OSError):
-        descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names only, as many as a process has open
-        return identity is not None and any(_is_open_on(pid, name, identity) for name in descriptors)
-    return False
+    return identity is not None and any(_is_open_on(path, identity) for path in open_files(pid))
 
 
-def _is_open_on(pid: int, descriptor: str, identity: FileIdentity) -> bool:
+def _is_open_on(path: str, identity: FileIdentity) -> bool:
     with contextlib.suppress(OSError):
-        return is_file_at(f"/proc/{pid}/fd/{descriptor}", identity)
+        return is_file_at(path, identity)
     return False
 
 
 def _has_marker(pid: int, killed: LeaseHolder) -> bool:
-    with contextlib.suppress(OSError):
-        environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        return f"{MARKER}={_marker_of(killed)}".encode() in environment
-    return False
+    return f"{MARKER}={_marker_of(killed)}".encode() in process_environment(pid)
 
 
 def _left_commands(killed: LeaseHolder | None) -> list[str]:
@@ -211,9 +217,9 @@ def _left_commands(killed: LeaseHolder | None) -> list[str]:
     if killed is None or is_alive(killed) is not False:
         return []
     spared = _own_ancestors()
-    found = sorted({int(path.name) for path in Path("/proc").glob("[0-9]*")} - spared)
+    found = [pid for pid in all_processes() if pid not in spared]
     return [
-        f"process {pid} ({_command_name(pid)}) was started by the killed session and is still running."
+        f"process {pid} ({command_name(pid)}) was started by the killed session and is still running."
         for pid in found
         if _has_marker(pid, killed)
     ]
@@ -224,12 +230,5 @@ def processes_with(path: Path) -> list[str]:
     with contextlib.suppress(OSError):
         found = path.stat()
         identity = FileIdentity(found.st_dev, found.st_ino)
-        pids = sorted(int(item.name) for item in Path("/proc").glob("[0-9]*"))
-        return [f"process {pid} ({_command_name(pid)})" for pid in pids if _has_open(pid, identity)]
+        return [f"process {pid} ({command_name(pid)})" for pid in all_processes() if _has_open(pid, identity)]
     return []
-
-
-def _command_name(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8", errors="replace").strip()
-    return "?"

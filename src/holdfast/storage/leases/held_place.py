@@ -16,10 +16,9 @@ from pathlib import Path
 
 from holdfast.errors import RunGone
 from holdfast.storage.filesystem import FileIdentity, is_file_at, open_identity
+from holdfast.storage.operating_system import is_deleted, name_of_directory, path_of_descriptor
 
 _DELETION_SECONDS = 0.5
-_DELETED = " (deleted)"
-"""What the kernel appends to the path of an open directory that has no name any more."""
 
 
 class HeldPlace:
@@ -48,9 +47,9 @@ class HeldPlace:
     @property
     def root(self) -> Path:
         """The held directory itself, whatever has its name by now; its name where this system has no such path."""
-        held = Path(f"/proc/self/fd/{self.directory}")
         with contextlib.suppress(OSError):
-            if self.directory >= 0 and is_file_at(held, open_identity(self.directory)):
+            held = path_of_descriptor(self.directory) if self.directory >= 0 else None
+            if held is not None and is_file_at(held, open_identity(self.directory)):
                 return held
         return self._run
 
@@ -92,14 +91,14 @@ class HeldPlace:
         if is_here:
             return self._lost_file()
         at_old_path = f" Something else is at {self._run} now; nothing more is written there." if other else ""
-        now = _present_path(self.directory)
+        now = name_of_directory(self.directory)
         if now is not None and is_file_at(now, directory):
             return RunGone(
                 f"The run {self._run} was moved to {now} while this session was using it.{at_old_path}",
                 hint=f"The session has stopped. What it had synced was moved with the run: `holdfast status {now}`.",
                 moved_to=str(now),
             )
-        became = "deleted" if _has_no_name(self.directory) else "moved or deleted"
+        became = "deleted" if is_deleted(self.directory) else "moved or deleted"
         return RunGone(
             f"The run {self._run} was {became} while this session was using it.{at_old_path}",
             hint="The session has stopped. Its results are lost unless there is a copy of the run.",
@@ -141,17 +140,3 @@ def _open_directory_of(run: Path, name: str, identity: FileIdentity) -> int:
         os.close(directory)
         raise
     return directory
-
-
-def _present_path(directory: int) -> Path | None:
-    """Where an open directory is now; None where it has no name or this system does not say."""
-    with contextlib.suppress(OSError):
-        found = Path(f"/proc/self/fd/{directory}").readlink()
-        return None if found.name.endswith(_DELETED) else found
-    return None
-
-
-def _has_no_name(directory: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/self/fd/{directory}").readlink().name.endswith(_DELETED)
-    return os.fstat(directory).st_nlink == 0

@@ -4,13 +4,13 @@ A process id alone proves nothing: it is reused after a restart, and means anoth
 start time, the boot id and the process-id namespace are recorded with it.
 """
 
-import contextlib
 import os
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import lru_cache
 
 import msgspec
 
+from holdfast.storage.operating_system import boot_id, process_facts, process_namespace
 from holdfast.terminal.text import time_text
 
 
@@ -22,7 +22,7 @@ class LeaseHolder(msgspec.Struct, frozen=True):
     namespace: str
     pid: int
     started: int
-    """Clock ticks from boot to the start of the process."""
+    """When the process started: clock ticks since boot on Linux, seconds since the epoch on macOS; only compared."""
     since: str
     """When it took the run, as ISO 8601 in UTC; shown, never compared."""
 
@@ -49,46 +49,30 @@ class UnrecordedEnd(msgspec.Struct, frozen=True):
     ended_at: str
 
 
-def _read_kernel_file(path: str) -> str:
-    with contextlib.suppress(OSError):
-        return Path(path).read_text(encoding="utf-8", errors="replace").strip()
-    return ""
-
-
-def _pid_namespace() -> str:
-    with contextlib.suppress(OSError):
-        return str(Path("/proc/self/ns/pid").readlink())
-    return ""
-
-
-def _process_fields(pid: int) -> list[str]:
-    """What the kernel says of a process, from its state on; its name, before that, may hold anything."""
-    return _read_kernel_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
-
-
 def parent_pid(pid: int) -> int:
     """The process that has started this one; 0 where that is not known."""
-    fields = _process_fields(pid)
-    return int(fields[1]) if len(fields) > 1 else 0
+    return process_facts(pid).parent
 
 
 def start_ticks(pid: int) -> int:
-    """When the process with this id started, in clock ticks since boot; 0 if absent."""
-    fields = _process_fields(pid)
-    # A zombie has ended, though its entry is still there.
-    if len(fields) < 20 or fields[0] == "Z":
-        return 0
-    return int(fields[19])
+    """When the process with this id started, in the units of the system; 0 if absent."""
+    return process_facts(pid).started
+
+
+@lru_cache(maxsize=1)
+def _own_start(pid: int) -> int:
+    """The same of this process, which never changes; by its id, because a forked child has another."""
+    return start_ticks(pid)
 
 
 def this_process() -> LeaseHolder:
     """The holder that this process would be."""
     return LeaseHolder(
         host=os.uname().nodename,
-        boot=_read_kernel_file("/proc/sys/kernel/random/boot_id"),
-        namespace=_pid_namespace(),
+        boot=boot_id(),
+        namespace=process_namespace(),
         pid=os.getpid(),
-        started=start_ticks(os.getpid()),
+        started=_own_start(os.getpid()),
         since=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
@@ -96,7 +80,7 @@ def this_process() -> LeaseHolder:
 def is_alive(holder: LeaseHolder) -> bool | None:
     """Whether the holder still runs; None where this process cannot tell (another host or container)."""
     here = this_process()
-    # A host's name says nothing: two machines may share it. A boot and a namespace are one kernel's, and one /proc.
+    # A host's name says nothing: two machines may share it. A boot and a namespace are one kernel's.
     if not here.boot or (holder.boot, holder.namespace) != (here.boot, here.namespace):
         return None
     return start_ticks(holder.pid) == holder.started != 0

@@ -17,6 +17,7 @@ from typing import Any, Self
 from holdfast.interop.inspect.eval_archive import key_of
 from holdfast.interop.inspect.json_text import InvalidJson, decode_json
 from holdfast.interop.inspect.recovering.buffer_rows import BufferedSample, SampleRows, newest_versions, pooled
+from holdfast.storage.operating_system import started_after
 
 DATABASE = "database"
 _FOLDER = Path("inspect_ai", "samplebuffer")
@@ -68,11 +69,11 @@ def living_process(database: Path) -> int | None:
     except PermissionError:
         pass
     try:
-        # A number is given again: a process that is younger than the database's last change is another one.
-        is_other = Path(f"/proc/{process}").stat().st_ctime > database.stat().st_mtime + 1
+        changed = database.stat().st_mtime
     except OSError:
         return process
-    return None if is_other else process
+    # A number is given again: a process that is younger than the database's last change is another one.
+    return None if started_after(process, changed + 1) else process
 
 
 class BufferDatabase:
