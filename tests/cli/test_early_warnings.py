@@ -118,6 +118,24 @@ WARNINGS = {
             " with an empty text. Fill it in, or leave such rows out with a filter."
         ),
     ),
+    "one row that repeats another": (
+        {},
+        [*ROWS, ROWS[1]],
+        (
+            "1 of 4 samples of the task 't' asks the same as another one (first: rows.jsonl rows 2 and 4); it counts as"
+            " a sample of its own, so intervals are too narrow. Remove such rows; to ask every question several times,"
+            " use epochs."
+        ),
+    ),
+    "rows that repeat others, with other targets too": (
+        {},
+        [*ROWS, ROWS[0], {**ROWS[0], "answer": "Lyon"}],
+        (
+            "2 of 5 samples of the task 't' ask the same as another one (first: rows.jsonl rows 1 and 4); each counts"
+            " as a sample of its own, so intervals are too narrow. Remove such rows; to ask every question several"
+            " times, use epochs."
+        ),
+    ),
     "arguments for no scorer": (
         {},
         [{**row, "scoring": {"exakt": {}}} for row in ROWS],
@@ -169,6 +187,7 @@ QUIET = {
         {"target": None, "scorers": [{"regex": {"pattern": "x", "compare": False}}]},
         [{**row, "target": ""} for row in ROWS],
     ),
+    "a repeated row that is not asked about": ({"limit": 3}, [*ROWS, ROWS[1]]),
     "an empty target that is not asked about": ({"limit": 1}, edited(1, answer="")),
 }
 
@@ -179,6 +198,14 @@ def test_what_can_be_meant_is_not_warned_of(holdfast, tmp_path, name):
     task, rows = QUIET[name]
     write(tmp_path, rows, **task)
     assert holdfast("run", "eval.yaml", "--dry-run", code=0).err == ""
+
+
+def test_rows_that_an_operation_repeats_are_not_warned_of(holdfast, tmp_path):
+    """Who repeats them on purpose knows it; nor is a row warned of whose twin was left out."""
+    write(tmp_path, [*ROWS, ROWS[0]])
+    for operation in ("{repeat: {times: 2}}", "{slice: {start: 1}}"):
+        told = holdfast("run", "eval.yaml", "--dry-run", "--set", f"datasets.rows.operations=[{operation}]", code=0)
+        assert told.err == ""
 
 
 def test_a_fork_warns_of_the_eval_that_it_gets(holdfast, tmp_path):

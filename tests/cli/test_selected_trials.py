@@ -213,6 +213,7 @@ def t():
     samples = [Sample(name, target=target, id=name) for name, target in (("a", "a"), ("b", "x"), ("c", "x"))]
     return Task(samples=samples, solver=solve, scorers=exact())
 """
+BY_NAME = "run again by name: the scores above are not those of first attempts"
 RUN_AGAIN = "run again because of their {}: the scores above are not those of first attempts"
 
 
@@ -245,13 +246,26 @@ def test_scores_of_trials_that_were_selected_by_their_scores_are_said_not_to_be_
     assert redone_of(scored, "f") == (2, 0, [note])
     # An attempt that was not selected by a result takes the place of those.
     scored("resume", "r", "--redo", "sample!=nothing", code=0)
+    assert redone_of(scored) == (0, 0, [f"3 trials were {BY_NAME}"])
+
+
+@pytest.mark.parametrize(("expression", "again"), [("sample=b", "1 trial was"), ("task=t", "3 trials were")])
+def test_scores_of_trials_that_were_selected_by_name_are_said_not_to_be_of_first_attempts(scored, expression, again):
+    """Who names a sample may have looked at its answer before: a reader of the scores is told."""
+    assert f"note: {again} {BY_NAME}" in scored("resume", "r", "--redo", expression, code=0).out
+    assert redone_of(scored) == (0, 0, [f"{again} {BY_NAME}"])
+    assert scored.json("report", "r", code=0)["redone"]["by_names"] == int(again[0])
+
+
+def test_a_redo_of_trials_without_transcripts_needs_no_note(scored):
+    """What is lost is nothing that a person or a result decides."""
+    scored("resume", "r", "--redo", "transcript=whole and status=valid", code=0)
     assert redone_of(scored) == (0, 0, [])
 
 
-@pytest.mark.parametrize("expression", ["sample=a", "transcript=whole and status=valid", "task=t"])
-def test_a_redo_that_does_not_look_at_results_needs_no_note(scored, expression):
-    scored("resume", "r", "--redo", expression, code=0)
-    assert redone_of(scored) == (0, 0, [])
+def test_a_redo_by_the_text_of_an_answer_is_one_by_results(scored):
+    scored("resume", "r", "--redo", "answer=b", code=0)
+    assert redone_of(scored) == (0, 1, ["1 trial was " + RUN_AGAIN.format("results").replace("their", "its")])
 
 
 def test_a_redo_by_another_result_is_said_too(scored):

@@ -152,13 +152,25 @@ def test_empty_answers_are_counted(place, tmp_path):
     assert "note: 2 of 3 answers are empty\n" in place("report", "r", code=0).out
 
 
+def test_answers_that_are_only_reasoning_are_counted(place, tmp_path):
+    """A small max_tokens ends a reasoning model before it answers: its text is not empty, and holds no answer."""
+    thoughts = {"q0": "<think>q0? Yes.</think>q0", "q1": "<think>q1"}
+    ended = place(
+        "run", scripted(tmp_path, 3, replies=thoughts, default="<think>?</think>\n"), "--run-dir", "r", code=0
+    )
+    assert "m: A reply holds only reasoning (finish: stop)." in ended.err
+    report = as_json(place, "report", "r")
+    assert report["notes"] == ["2 of 3 answers hold only reasoning"]
+    assert "0.333" in ended.out
+
+
 def test_answers_of_white_space_count_as_empty(place, tmp_path, monkeypatch):
     """They are no more of an answer; of a large run, whose answers are not read, the model is named."""
     place("run", scripted(tmp_path, 3, replies={"q0": "q0"}, default=" \n"), "--run-dir", "r", code=0)
     assert as_json(place, "report", "r")["notes"] == ["2 of 3 answers are empty"]
     monkeypatch.setattr(odd_answers, "_MOST_READ", 2)
     with contextlib.closing(RunReader(tmp_path / "r")) as reader:
-        assert list(odd_answers.odd_answer_notes(reader)) == ["some replies of m are empty"]
+        assert list(odd_answers.odd_answer_notes(reader)) == ["some replies of m are empty, or hold only reasoning"]
 
 
 def test_replies_that_were_cut_off_are_named(place, tmp_path):

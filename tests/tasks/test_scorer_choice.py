@@ -60,6 +60,21 @@ CITIES = ["London", "Paris", "New York", "New York City"]
         ("B.", "B"),
         ("B\n\nbecause it is the capital", "B"),
         ("It is the capital.\n\n**B**", "B"),
+        ("B,", "B"),
+        ('Answer: "B"', "B"),
+        ('{"answer": "B"}', "B"),
+        ("{'answer': 'b'}", "B"),
+        ('{"answer": ["B"]}', "B"),
+        ('{"answer": "Paris"}', "B"),
+        ('```json\n{"reasoning": "Option A is wrong.", "answer": "B"}\n```', "B"),
+        ('{"final_answer": "(B) Paris", "confidence": 0.4}', "B"),
+        ('{"answer": "A"}\nNo:\n{"answer": "B"}', "B"),
+        ('{"answer": null}\nAnswer: B', "B"),
+        ("The answer is B, not C", "B"),
+        ("The answer is B, C is too far away", "B"),
+        ("Answer: B, I think", "B"),
+        ("Answer: B and a half", "B"),
+        ("The answer is B because A and C are wrong", "B"),
     ],
 )
 def test_the_picked_letter_is_read(text, expected):
@@ -84,6 +99,22 @@ def test_the_picked_letter_is_read(text, expected):
         "A\nor\nB",
         "<answer>A or B</answer>",
         "<answer></answer>",
+        "Answer: B or C",
+        "Answer: B/C",
+        "Answer: B, C",
+        "Answer: B (or C)",
+        "Answer: B or maybe C",
+        "Answer: B or A because of the river",
+        "Answer: B) Paris or C) New York",
+        "Answers: B, C and D",
+        "The answer is either B or C.",
+        "The best choices are A and B",
+        "I choose B or D",
+        r"\boxed{B, C}",
+        '{"answer": "B or C"}',
+        '{"answer": ["B", "C"]}',
+        "<think>Answer: B",
+        "Answer: B</think>",
         "A city on a river",
         "the answer is a city",
         "The answer is not clear",
@@ -95,6 +126,19 @@ def test_an_answer_that_picks_none_or_several_is_no_answer(text):
     score = choice()(Answer(text), Sample("?", target="B", choices=CITIES))
     assert (score.value, score.answer) == (False, None)
     assert score.explanation
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Answer: B or C", "The answer is ambiguous: it picks B and C."),
+        ("Answers: B, C and D", "The answer is ambiguous: it picks B, C and D."),
+        ("I do not know", "It picks no choice."),
+    ],
+)
+def test_a_wrong_answer_without_a_letter_says_why(text, said):
+    """An ambiguous answer is told from one that picks nothing."""
+    assert choice()(Answer(text), Sample("?", target="B", choices=CITIES)).explanation == said
 
 
 def test_an_article_is_no_letter():
@@ -199,4 +243,4 @@ def test_a_choice_that_is_called_option_is_picked_by_its_text():
 
 def test_its_scores_are_those_of_a_new_version():
     """It reads more answers than before: a resume of an older run says so."""
-    assert choice().identity()["revision"] == 2
+    assert choice().identity()["revision"] == 3

@@ -25,6 +25,13 @@ PIECES = [
     "/1",
     "é",
     "*",
+    "<think>",
+    "</think>",
+    "<think></think>",
+    "answer: A or ",
+    "answers are either *** ",
+    '"answer": "',
+    "A, ",
 ]
 
 

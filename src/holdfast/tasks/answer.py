@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.errors import HoldfastError
 from holdfast.models.message import Reply
+from holdfast.models.reasoning_text import without_reasoning
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
 
 
@@ -27,6 +28,11 @@ class Answer(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     value: Any = None
     unscored: str = ""
     """Why there is nothing to judge, if there is nothing: no scorer is asked then, and metrics leave the trial out."""
+
+    @property
+    def final_text(self) -> str:
+        """The text without reasoning between `<think>` and `</think>`: what the built-in scorers and judges read."""
+        return without_reasoning(self.text)
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from holdfast.models.reasoning_text import without_reasoning
 from holdfast.run.core.records import CUT_OFF_REPLY, EMPTY_REPLY, REPLY_NOTE, AnswerRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
@@ -36,11 +37,15 @@ def _noted(reader: RunReader) -> dict[str, set[str]]:
 
 def _empty_answers(reader: RunReader, models: str) -> Iterator[str]:
     if reader.fold.on_record > _MOST_READ:
-        yield f"some replies of {models} are empty"
+        yield f"some replies of {models} are empty, or hold only reasoning"
         return
     answers = [text for trial in reader.fold.trials() if (text := _answer_text(reader, trial)) is not None]
-    if empty := sum(not text.strip() for text in answers):
+    empty = sum(not text.strip() for text in answers)
+    unanswered = sum(not without_reasoning(text).strip() for text in answers) - empty
+    if empty:
         yield f"{empty} of {len(answers)} answers {'is' if empty == 1 else 'are'} empty"
+    if unanswered:
+        yield f"{unanswered} of {len(answers)} answers {'holds' if unanswered == 1 else 'hold'} only reasoning"
 
 
 def _answer_text(reader: RunReader, trial: FoldedTrial) -> str | None:

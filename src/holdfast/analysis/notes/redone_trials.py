@@ -1,7 +1,8 @@
-"""Trials that were run again because of their results: their scores are not those of first attempts.
+"""Finished trials that were run again: their scores are not those of first attempts.
 
-Who asks only the wrong answers again gives a model a second chance where it failed, and none where it was lucky. Such
-a session leaves a note in the journal, and every new answer says what its trial was selected by.
+Who asks only the wrong answers again gives a model a second chance where it failed, and none where it was lucky; and
+who names samples may have looked at their answers before. Such a session leaves a note in the journal, and every new
+answer says what its trial was selected by.
 """
 
 from __future__ import annotations
@@ -10,31 +11,32 @@ from collections import Counter
 
 import msgspec
 
-from holdfast.run.core.records import BY_SCORES, REDO_NOTE, AnswerRecord
+from holdfast.run.core.records import BY_NAMES, BY_SCORES, REDO_NOTE, AnswerRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.terminal.text import quantity
 
 
 class RedoneTrials(msgspec.Struct, frozen=True):
-    """How many answers that count are those of trials that `--redo` has run again because of their results."""
+    """How many answers that count are those of finished trials that `--redo` has run again, by what selected them."""
 
     by_scores: int = 0
     by_other_results: int = 0
-    """Selected by their status, cost, tokens or duration."""
-
-    @property
-    def trials(self) -> int:
-        return self.by_scores + self.by_other_results
+    """Selected by their answer, status, cost, tokens or duration."""
+    by_names: int = 0
+    """Selected by nothing of their results: by task, model, sample, epoch and the like."""
 
     def lines(self) -> list[str]:
-        """A sentence about them; none if there are none."""
-        if not self.trials:
-            return []
+        """A sentence about those selected by results, and one about those selected by names, if there are any."""
         what = "results" if self.by_other_results else "scores"
-        were, their = ("was", "its") if self.trials == 1 else ("were", "their")
-        again = f"{quantity(self.trials, 'trial')} {were} run again because of {their} {what}"
-        return [f"{again}: the scores above are not those of first attempts"]
+        selected = {f"because of {{}} {what}": self.by_scores + self.by_other_results, "by name": self.by_names}
+        return [_sentence(trials, why) for why, trials in selected.items() if trials]
+
+
+def _sentence(trials: int, why: str) -> str:
+    were, their = ("was", "its") if trials == 1 else ("were", "their")
+    again = f"{quantity(trials, 'trial')} {were} run again {why.format(their)}"
+    return f"{again}: the scores above are not those of first attempts"
 
 
 def redone_trials(reader: RunReader) -> RedoneTrials:
@@ -45,8 +47,8 @@ def redone_trials(reader: RunReader) -> RedoneTrials:
     found = Counter(
         _redone_by(reader, trial) for trial in reader.fold.answered_again() if trial.standing.group[:2] in planned
     )
-    scores = found.pop(BY_SCORES, 0)
-    return RedoneTrials(scores, found.total() - found[""])
+    scores, names = found.pop(BY_SCORES, 0), found.pop(BY_NAMES, 0)
+    return RedoneTrials(scores, found.total() - found[""], names)
 
 
 def _redone_by(reader: RunReader, trial: FoldedTrial) -> str:

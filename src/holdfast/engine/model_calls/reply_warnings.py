@@ -14,6 +14,7 @@ from holdfast.errors import RunHeld, StorageFailure
 from holdfast.models.errors import excerpt
 from holdfast.models.finish_reasons import is_known_reason
 from holdfast.models.message import UNKNOWN_USAGE, Reply
+from holdfast.models.reasoning_text import without_reasoning
 from holdfast.run.core.records import CUT_OFF_REPLY, EMPTY_REPLY, REPLY_NOTE, NoteRecord
 
 FINISH, SCHEMA = "finish", "response_schema"
@@ -45,7 +46,8 @@ class ReplyWarnings:
             text = "A reply came without usage, so its tokens are unknown."
             self._warn(model.name, UNKNOWN_USAGE, text, is_said=model.spec.price is not None)
         if is_empty(reply):
-            self._warn(model.name, EMPTY_REPLY, f"A reply is empty (finish: {reply.finish or 'none'}).")
+            what = "holds only reasoning" if str(reply.content).strip() else "is empty"
+            self._warn(model.name, EMPTY_REPLY, f"A reply {what} (finish: {reply.finish or 'none'}).")
         if reply.finish == CUT_OFF:
             self._warn(model.name, CUT_OFF_REPLY, "A reply was cut off at its longest length, max_tokens.")
         if not is_known_reason(reply.finish):
@@ -74,5 +76,7 @@ class ReplyWarnings:
 
 
 def is_empty(reply: Reply) -> bool:
-    """Whether nothing is in it that a solver could answer with."""
-    return isinstance(reply.content, str) and not reply.content.strip() and not reply.tool_calls and not reply.refusal
+    """Whether nothing is in it that a solver could answer with; reasoning alone is no answer."""
+    if not isinstance(reply.content, str) or reply.tool_calls or reply.refusal:
+        return False
+    return not without_reasoning(reply.content).strip()

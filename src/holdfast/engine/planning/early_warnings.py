@@ -71,7 +71,7 @@ def _check_roles(messages: list[Message], place: str) -> None:
 def task_warnings(planned: PlannedTask, watch: SampleWatch) -> list[str]:
     """What there is to warn of before the first run of a task."""
     task, first = planned.task, planned.dataset[0]
-    found = [*_no_scorer(task), *_target_warnings(planned, first), *watch.warnings()]
+    found = [*_no_scorer(task), *_target_warnings(planned, first), *_repeated_rows(planned), *watch.warnings()]
     if isinstance(task.solver, Generate):
         found += _unlettered_target(task, first)
         for title, template in _prompts(task, task.solver):
@@ -83,6 +83,20 @@ def task_warnings(planned: PlannedTask, watch: SampleWatch) -> list[str]:
 def _no_scorer(task: Task) -> Iterator[str]:
     if not task.scorers:
         yield f"The task {task.name!r} has no scorer: its answers are recorded, and not scored. Give it scorers."
+
+
+def _repeated_rows(planned: PlannedTask) -> Iterator[str]:
+    """Equal rows are separate samples, since they may be meant; to an interval they look like more questions."""
+    dataset, pairs = planned.dataset, planned.dataset.repeated()
+    if not pairs:
+        return
+    earlier, later = sorted(dataset.row_number(position) for position in pairs[0])
+    asks, each = ("asks", "it counts") if len(pairs) == 1 else ("ask", "each counts")
+    yield (
+        f"{len(pairs)} of {len(dataset)} samples of {_of(planned.task)} {asks} the same as another one (first:"
+        f" {dataset.rows.source} rows {earlier} and {later}); {each} as a sample of its own, so intervals are too"
+        " narrow. Remove such rows; to ask every question several times, use epochs."
+    )
 
 
 def _prompts(task: Task, solver: Generate) -> Iterator[tuple[str, Template]]:

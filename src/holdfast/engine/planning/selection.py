@@ -15,7 +15,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.saved_samples import SavedSample, saved_sample
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.errors import UsageError
-from holdfast.run.core.records import BY_RESULTS, BY_SCORES, Coordinates, PlanEntry
+from holdfast.run.core.records import BY_NAMES, BY_RESULTS, BY_SCORES, Coordinates, PlanEntry
 from holdfast.run.fold.candidate import TrialCandidate, names_of
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold
@@ -25,7 +25,7 @@ from holdfast.spec import EvalSpec
 from holdfast.tasks.judges.panels import shown_names
 from holdfast.tasks.solver import Generate
 
-_OF_RESULTS = frozenset({"status", "reason", "cost", "tokens", "seconds"})
+_OF_RESULTS = frozenset({"status", "reason", "cost", "tokens", "seconds", "answer"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TrialSelection(NamedTuple):
     failed_again: int = 0
     """How many of the trials that are attempted once more have failed."""
     redone_by: str = ""
-    """What finished trials that are attempted once more were selected by, if that is something of their results."""
+    """What finished trials that are attempted once more were selected by."""
     redone_tasks: frozenset[str] = frozenset()
     """The tasks of which a trial is attempted once more: none of them is stopped any longer."""
     slots: Mapping[str, KeySet] | None = None
@@ -192,20 +192,22 @@ class _Selecting:
             self._blocked,
             failed=len(self._stuck) + len(self._of_stopped) - len(freed),
             failed_again=self._failed_again,
-            redone_by=_result_named(self._redo) if self._redo is not None and self._again else "",
+            redone_by=_selected_by(self._redo) if self._redo is not None and self._again else "",
             redone_tasks=frozenset(self._redone_tasks),
         )
 
 
-def _result_named(redo: Where) -> str:
-    """What of a trial's result an expression asks for; empty where it selects by something else.
+def _selected_by(redo: Where) -> str:
+    """What of a trial an expression asks for: its scores, another part of its result, or names; empty for transcripts.
 
-    A lost transcript is nothing that the trial's result decides.
+    A lost transcript is nothing that a person or the trial's result decides.
     """
     if "scores" in redo.fields:
         return BY_SCORES
     harmless = {"status", "reason"} if "transcript" in redo.fields else set()
-    return BY_RESULTS if redo.fields & (_OF_RESULTS - harmless) else ""
+    if redo.fields & (_OF_RESULTS - harmless):
+        return BY_RESULTS
+    return "" if "transcript" in redo.fields else BY_NAMES
 
 
 def _asked_sample(planned: PlannedTrial) -> SavedSample:

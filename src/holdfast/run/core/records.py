@@ -389,7 +389,7 @@ class AnswerRecord(Record, frozen=True):
     unscored: str = ""
     """Why there is nothing to judge, if there is nothing."""
     redone_by: str = ""
-    """What the trial was selected by, where `--redo` has run a finished trial again because of its result."""
+    """What the trial was selected by, where `--redo` has run a finished trial again."""
     about: Coordinates | None = None
     """As of a call."""
 
@@ -519,9 +519,9 @@ class NoteRecord(Record, frozen=True):
 
 
 REDO_NOTE = "redo"
-"""The kind of a note that finished trials are run again because of their results."""
-BY_SCORES, BY_RESULTS = "scores", "results"
-"""What such trials were selected by: their scores, or something else of their results, such as their cost."""
+"""The kind of a note that finished trials are run again."""
+BY_SCORES, BY_RESULTS, BY_NAMES = "scores", "results", "names"
+"""What such trials were selected by: their scores, something else of their results, such as their cost, or names."""
 
 
 SERVED_NOTE = "served"

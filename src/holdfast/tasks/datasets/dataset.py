@@ -197,6 +197,25 @@ class Dataset:
         """Whether some samples differ from others in nothing but their occurrence number."""
         return any(occurrence > 1 for occurrence in self._selection.occurrences)
 
+    def repeated(self) -> list[tuple[int, int]]:
+        """The positions of samples whose row repeats another one, which is first in each pair.
+
+        None where an operation repeats rows on purpose, or where the others were left out.
+        """
+        if any(operation.repeat is not None for operation in self._operations):
+            return []
+        others: dict[str, int] = {}
+        found: list[tuple[int, int]] = []
+        for position, occurrence in enumerate(self._selection.occurrences):
+            if occurrence == 1:
+                continue
+            name = self._identities.name(self._selection.rows[position])
+            first = self.position(key_text(name, 1))
+            other = others.setdefault(name, position) if first is None else first
+            if other != position:
+                found.append((other, position))
+        return found
+
     def place(self, position: int) -> str:
         """The place of the sample in its file, for people."""
         return self.rows.place(self._selection.rows[position])

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from holdfast.errors import ReplyWithoutText
 from holdfast.models.message import Message, Reply
+from holdfast.models.reasoning_text import without_reasoning
 from holdfast.tasks.judges.verdict import Graded, Grading, NoVerdict, graded_in
 from holdfast.tasks.scorers.base import LONGEST_TEXT
 from holdfast.tasks.scorers.match_time_limit import limit_match_time
@@ -65,7 +66,7 @@ class Judge(NamedTuple):
         if reply.is_refusal:
             # Whatever stands beside a refusal was not meant as a judgement.
             raise NoVerdict(_refusal_text(reply))
-        text = _words(reply)
+        text = without_reasoning(_words(reply))
         if not text.strip():
             raise NoVerdict(_why_empty(reply))
         if self.grade_pattern is not None:
@@ -105,6 +106,8 @@ def _words(reply: Reply) -> str:
 def _why_empty(reply: Reply) -> str:
     if reply.tool_calls:
         return "it calls tools instead of giving a verdict"
+    if _words(reply).strip():
+        return "it ends in its reasoning" if reply.finish == "length" else "it holds only reasoning"
     return "it was cut off before it said anything" if reply.finish == "length" else "it is empty"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from holdfast.errors import UsageError
+from holdfast.models.reasoning_text import without_reasoning
 from holdfast.run.core.slots.slot_names import NO_OTHER_ANSWER, OTHER_QUESTION, WINNERS, judge_slot
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.json_values import json_text
@@ -46,6 +47,7 @@ class JudgeSlot(BuiltIn, frozen=True, kw_only=True):
     """One judge of a `model_graded`."""
 
     kind: ClassVar[str] = "model_graded"
+    revision: ClassVar[int] = 2
 
     of: ModelGraded
     model: str
@@ -110,13 +112,13 @@ class _Judged:
     async def graded(self) -> Score:
         """The score of the answer by itself."""
         grading = self._how.grading
-        data = {ANSWER: self._answer.text, **({} if self.target is None else {TARGET: self.target})}
+        data = {ANSWER: self._answer.final_text, **({} if self.target is None else {TARGET: self.target})}
         found = await self._asked(Judge(self._judge, grading, self._how.grade_pattern), data)
         return _invalid(found) if isinstance(found, InvalidVerdict) else _score(found)
 
     async def compared(self, other: str, name: str) -> Score:
         """The mean of two comparisons with another answer, once in each order; explanations call it by its name."""
-        texts, verdicts = [self._answer.text, other], []
+        texts, verdicts = [self._answer.final_text, without_reasoning(other)], []
         for answer_is_first in (True, False):
             first, second = texts if answer_is_first else reversed(texts)
             judge = Judge(self._judge, PairGrades(answer_is_first), self._how.grade_pattern)

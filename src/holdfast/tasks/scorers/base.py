@@ -81,8 +81,12 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __call__(self, answer: Answer, sample: Sample) -> Score:
         adjusted = self.adjusted(sample, "the sample")
-        text = answer.text if self.longest_text is None else answer.text[-self.longest_text :]
-        return adjusted.judge(text, sample)
+        text = adjusted.read_text(answer)
+        return adjusted.judge(text if self.longest_text is None else text[-self.longest_text :], sample)
+
+    def read_text(self, answer: Answer) -> str:
+        """What it reads of an answer."""
+        return answer.final_text
 
     def adjusted(self, sample: Sample, place: str) -> Self:
         """This scorer with the arguments that the sample carries for it."""

@@ -1,10 +1,10 @@
 r"""Which of the lettered choices the answer picks.
 
-In this order: `\boxed{B}`; `<answer>B</answer>`; "Answer: B" or "the answer is (B)", first in the last line and then
-anywhere; an answer that is nothing but a letter (`B`, `(B)`, `**B.**`), begins like one of the options (`B) Paris`), or
-has a letter alone in its first or last line; the text of one choice; "Option B" or "I choose B"; one letter in
-brackets; the words of one choice among others. The first of these that finds anything decides, and where it finds two
-different choices there is no answer.
+In this order: `\boxed{B}`; `<answer>B</answer>`; `{"answer": "B"}`; "Answer: B" or "the answer is (B)", first in the
+last line and then anywhere; an answer that is nothing but a letter (`B`, `(B)`, `**B.**`), begins like one of the
+options (`B) Paris`), or has a letter alone in its first or last line; the text of one choice; "Option B" or "I choose
+B"; one letter in brackets; the words of one choice among others. The first of these that finds anything decides, and
+where it finds two different choices ("Answer: B or C") there is no answer.
 """
 
 from __future__ import annotations
@@ -21,20 +21,39 @@ from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.scorers.comparable_text import folded_text, target_texts
 from holdfast.tasks.scorers.number_parser import last_boxed
 
-# Bounded, like every repetition here, so that no answer makes the search slow.
-_MARK = r"[*_`$\s]{0,8}"
-_LETTER = r"[(\[]?(?P<letter>[A-Z])(?![A-Za-z0-9'\u2019])(?=(?P<rest>[^\n]{0,40}))"
+# Bounded, like every repetition here, and possessive, so that no answer makes the search slow.
+_MARK = r"[*_`$\s]{0,8}+"
+_LETTER = r"[\"\u201c]?[(\[]?(?P<letter>[A-Z])(?![A-Za-z0-9'\u2019])(?=(?P<rest>[^\n]{0,40}))"
+_EITHER = rf"(?:(?:either|both)\s)?{_MARK}(?:(?:option|choice)s?\s)?{_MARK}"
 _STATED = re.compile(
-    rf"\b(?:answer|(?:correct|right|best|final|my)\s(?:option|choice))\b{_MARK}(?:is\b|[:=]){_MARK}:?{_MARK}"
-    rf"(?:(?:option|choice)\s)?{_MARK}{_LETTER}",
+    rf"\b(?:answers?|(?:correct|right|best|final|my)\s(?:option|choice)s?)\b{_MARK}(?:(?:is|are)\b|[:=])"
+    rf"{_MARK}:?{_MARK}{_EITHER}{_LETTER}",
     re.IGNORECASE,
 )
-_NAMED = re.compile(rf"\b(?:option|choice|choose|pick|select|go\swith)\b{_MARK}:?{_MARK}{_LETTER}", re.IGNORECASE)
+_NAMED = re.compile(
+    rf"\b(?:option|choice|choose|pick|select|go\swith)s?\b{_MARK}:?{_MARK}{_EITHER}{_LETTER}", re.IGNORECASE
+)
+_JOINED = r"(?:\s{0,4}(?:[,/&|+]|\b(?:or|and)\b|\b(?:maybe|perhaps|possibly|also|even)\b)){1,4}"
+# Behind a letter: another one, directly or, if it is marked as an option, after the text of the first.
+_ALSO = re.compile(
+    rf"{_MARK}[)\].:]?{_MARK}\(?(?P<by>{_JOINED}){_MARK}(?:(?:option|choice)\s)?{_LETTER}"
+    rf"|[)\].:][^\n]{{0,200}}?(?P<marked>\b(?:or|and))\s{{1,4}}[(\[]?(?P<other>[A-Z])[)\].:](?=\s|\Z)",
+    re.IGNORECASE,
+)
 _TAGGED = re.compile(r"<(answer|final_answer|choice|option)>([^<]{0,2000})</\1>", re.IGNORECASE)
+_JSON = re.compile(
+    r"[\"'](?:(?:final|correct|selected)[_ ]?)?(?:answer|choice|option|letter)s?[\"']\s{0,8}:\s{0,8}"
+    r"(?:\"([^\"\n]{0,2000})\"|'([^'\n]{0,2000})'|\[([^\]]{0,2000})\])",
+    re.IGNORECASE,
+)
 _ALONE = re.compile(r"[(\[]?([A-Za-z])[)\].:,]?")
+_NEW_CLAUSE = re.compile(r"\s+(?:is|was|isn|wasn|has|does|would|can|could|may|might|must|seems)\b", re.IGNORECASE)
+_SEPARATOR = re.compile(r"\s*(?:[,/&|+]|\b(?:or|and)\b)\s*", re.IGNORECASE)
 _LISTED = re.compile(r"^[*_`\t ]*[(\[]?([A-Z])[)\].:](?=\s|\Z)", re.MULTILINE)
 _BRACKETED = re.compile(r"[(\[]([A-Z])[)\]]")
 _ARTICLES = ("A", "I")
+_LONGEST_LETTERS = 200
+"""More characters than letters that are joined take."""
 
 Finder = Callable[[str, Sequence[str]], Iterable[str]]
 
@@ -42,20 +61,19 @@ Finder = Callable[[str, Sequence[str]], Iterable[str]]
 class Choice(BuiltIn, frozen=True, kw_only=True):
     """True if the answer picks the choice that the target means.
 
-    By its letter (`B`, `(B)`, `Answer: B`, `Option B`, `<answer>B</answer>`) or by its text. An answer that picks
-    several choices is wrong.
+    By its letter (`B`, `(B)`, `Answer: B`, `Option B`, `<answer>B</answer>`, `{"answer": "B"}`) or by its text. An
+    answer that picks several choices (`Answer: B or C`) is wrong.
     """
 
     kind: ClassVar[str] = "choice"
-    revision: ClassVar[int] = 2
+    revision: ClassVar[int] = 3
 
     name: str = "choice"
 
     def judge(self, text: str, sample: Sample) -> Score:
         picked = picked_letters(text, sample.choices or [])
         if len(picked) != 1:
-            reason = f"It picks {', '.join(sorted(picked))} at once." if picked else "It picks no choice."
-            return Score(False, explanation=reason)
+            return Score(False, explanation=_why_none(picked))
         (letter,) = picked
         return Score(letter == LETTERS[target_index(sample)], answer=letter)
 
@@ -84,6 +102,11 @@ def picked_letters(text: str, choices: Sequence[str]) -> set[str]:
     return set()
 
 
+def _why_none(picked: set[str]) -> str:
+    *others, last = sorted(picked) or [""]
+    return f"The answer is ambiguous: it picks {', '.join(others)} and {last}." if picked else "It picks no choice."
+
+
 def _boxed_choice(text: str, choices: Sequence[str]) -> Iterator[str]:
     inner = last_boxed(text)
     if inner is not None:
@@ -97,8 +120,17 @@ def _tagged(text: str, choices: Sequence[str]) -> list[str]:
     return _wrapped(found[-1][1], choices) if found else []
 
 
+def _json_answer(text: str, choices: Sequence[str]) -> list[str]:
+    """What the last JSON key for an answer holds; it is searched for, because JSON of models is often not valid."""
+    found = _JSON.findall(text)
+    if not found:
+        return []
+    double, single, listed = found[-1]
+    return _wrapped(double or single or re.sub(r"[\"']", "", listed), choices)
+
+
 def _wrapped(text: str, choices: Sequence[str]) -> list[str]:
-    """The choice in a box or between tags, where nothing else is expected."""
+    """The choice in a box, between tags or in JSON, where nothing else is expected."""
     finders = (_letter_alone, _whole_text, _listed, _stated, _named_option)
     return next((found for finder in finders if (found := finder(text.strip(), choices))), [])
 
@@ -116,25 +148,47 @@ def _named_option(text: str, choices: Sequence[str]) -> list[str]:
 
 
 def _letters_in(pattern: re.Pattern[str], text: str, choices: Sequence[str]) -> list[str]:
-    return [
-        found["letter"].upper()
-        for found in pattern.finditer(text)
-        if not _is_word(found["letter"], found["rest"], choices)
-    ]
+    found: list[str] = []
+    for match in pattern.finditer(text):
+        if not _is_word(match["letter"], match["rest"], choices):
+            found += [match["letter"].upper(), *_joined_letters(text, match.end("letter"), choices)]
+    return found
 
 
-def _is_word(letter: str, rest: str, choices: Sequence[str]) -> bool:
-    """Whether the letter is the word "a" or "I": in lower case before a word, or where a choice begins with it."""
+def _joined_letters(text: str, start: int, choices: Sequence[str]) -> Iterator[str]:
+    """The letters that follow one as alternatives: "B or C", "B, C and D", "B) Paris or C) Lyon"."""
+    while match := _ALSO.match(text, start):
+        letter = "letter" if match["letter"] else "other"
+        if match["letter"] and _is_word(match["letter"], match["rest"], choices, after=match["by"]):
+            return
+        yield match[letter].upper()
+        start = match.end(letter)
+
+
+def _is_word(letter: str, rest: str, choices: Sequence[str], after: str = "") -> bool:
+    """Whether the letter is the word "a" or "I": in lower case before a word, or where a choice begins with it.
+
+    After a letter and a comma ("B, I think") or "and" it is a word too, and any letter may begin another clause there
+    ("B, C is wrong").
+    """
     before_word = re.match(r"\s+\w", rest) is not None
     if letter.islower():
         return before_word
     begins = any(choice.casefold().startswith(f"{letter.lower()} ") for choice in choices)
-    return letter in _ARTICLES and before_word and begins
+    is_after = bool(after) and "or" not in after.lower()
+    if is_after and _NEW_CLAUSE.match(rest):
+        return True
+    return letter in _ARTICLES and before_word and (begins or is_after)
 
 
 def _letter_alone(text: str, _choices: Sequence[str]) -> list[str]:
-    found = _ALONE.fullmatch(text.strip(" \t\n*_`$"))
-    return [found[1].upper()] if found else []
+    """A letter, or several that are joined ("B or C"), and nothing else."""
+    if len(text) > _LONGEST_LETTERS:
+        return []
+    plain = text.strip(" \t\n*_`$")
+    parts = [plain] if _ALONE.fullmatch(plain) else _SEPARATOR.split(plain)
+    found = [_ALONE.fullmatch(part.strip(" \t\n*_`$")) for part in parts]
+    return [one[1].upper() for one in found if one] if all(found) else []
 
 
 def _letter_line(text: str, choices: Sequence[str]) -> list[str]:
@@ -178,6 +232,7 @@ def _comparable(text: str) -> str:
 _FINDERS: tuple[Finder, ...] = (
     _boxed_choice,
     _tagged,
+    _json_answer,
     _stated_last,
     _stated,
     _letter_alone,

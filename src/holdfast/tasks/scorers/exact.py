@@ -14,6 +14,7 @@ class Exact(BuiltIn, frozen=True, kw_only=True):
     """True if the whole answer equals one of the sample's targets, apart from white space around it."""
 
     kind: ClassVar[str] = "exact"
+    revision: ClassVar[int] = 2
     checks_types_only: ClassVar[bool] = True
     longest_text: ClassVar[int | None] = None
 

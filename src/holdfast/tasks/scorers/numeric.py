@@ -31,6 +31,7 @@ class Numeric(BuiltIn, frozen=True, kw_only=True):
     """
 
     kind: ClassVar[str] = "numeric"
+    revision: ClassVar[int] = 2
 
     name: str = "numeric"
     absolute: Tolerance = 0.0
