@@ -36,7 +36,7 @@ from holdfast.engine.model_calls.reply_warnings import ReplyWarnings
 from holdfast.engine.model_calls.served_model import ServedModels
 from holdfast.engine.observers import GuardedObserver
 from holdfast.engine.opening.held_addresses import AddressBook, HeldAddresses
-from holdfast.engine.planning.plan import FailedTrials, PlannedTrial, TrialSequence
+from holdfast.engine.planning.plan import FailedTrials, PlannedTask, PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.planning.trial_keys import KeySet
@@ -46,7 +46,7 @@ from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
 from holdfast.engine.scheduling.call_tally import TrialGroup
 from holdfast.engine.scheduling.clock import Clock, RealClock
-from holdfast.engine.scheduling.concurrency_limits import EvalLimits
+from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
 from holdfast.engine.scheduling.holds import Holds
 from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
@@ -55,6 +55,7 @@ from holdfast.engine.trials.history import TrialHistory
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.runner import TrialRunner
 from holdfast.engine.trials.scopes import scoping_tasks
+from holdfast.engine.trials.stages.cleaning import left_trials
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import HoldfastError, ResumeAborted, RunGone, RunHeld, StorageFailure, UsageError
@@ -70,6 +71,7 @@ from holdfast.storage.leases.forked_children import marking_commands
 from holdfast.storage.tolerated_failures import ToleratedFailure
 from holdfast.suggestions import did_you_mean
 from holdfast.tasks.judges.panels import panels_of
+from holdfast.tasks.stages import is_staged
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,7 @@ class Execution:
             on_idle=self._check_idle,
             step_threads=self._step_threads,
             score_limits=self._limits.score,
+            stage_limits=self._limits.stages,
             capacity=self._scheduler.capacity,
             find_model=self._find_model,
             seed=self._prepared.spec.seed,
@@ -315,9 +318,16 @@ class Execution:
             for model in task.models
         ]
 
+    def _needed(self, task: PlannedTask, model: OpenModel) -> tuple[Limit, ...]:
+        """What a trial needs to start: the capacity of its first stage."""
+        solver = task.task.solver
+        if is_staged(solver) and solver.stages[0].name in (stages := self._limits.stages[task.name]):
+            return stages[solver.stages[0].name]
+        return self._limits.solve(task.name, model.limit)
+
     def _queue(self, sequence: TrialSequence) -> TrialSequence:
         model, limits = sequence.model, self._limits
-        needed = limits.solve(sequence.task.name, self._models[model].limit)
+        needed = self._needed(sequence.task, self._models[model])
         trials = filter(self._selection.takes, sequence.trials())
         queue = TrialQueue(trials, needed, limits.active(), model)
         self._scheduler.add(queue)
@@ -399,6 +409,7 @@ class Execution:
             try:
                 self._served.note_earlier()
                 self._fail_fast.begin()
+                self._clean_up_left()
                 await self._scheduler.run(self._runner.run, self._fail_fast.resolve)
                 await self._save_addresses()
                 await self._wait_for_store()
@@ -411,6 +422,11 @@ class Execution:
                 raise
             undo.pop_all()
         return failure
+
+    def _clean_up_left(self) -> None:
+        """Beside the trials: an earlier session was killed before it had cleaned up after some."""
+        if left := list(left_trials(self._session.reader.fold, self._prepared.tasks)):
+            self._scheduler.spawn(self._runner.clean_up_after(left))
 
     async def _end_cancelled(self) -> None:
         """As Ctrl-C does to asyncio.run: running trials stay unfinished."""

@@ -25,6 +25,7 @@ from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.scorers.registry import as_scorers
 from holdfast.tasks.solver import AXIS, Generate, generate
 from holdfast.tasks.source.values.taken_code import NO_CODE, TakenCode
+from holdfast.tasks.stages import is_staged
 from holdfast.tasks.template import MissingField
 from holdfast.tasks.trial_interface import Solver
 from holdfast.terminal.text import quantity
@@ -361,7 +362,7 @@ def _solves(given: object) -> bool:
     """Whether it can be awaited with a trial; of an object that is called, only that is known."""
     if isinstance(given, FunctionType):
         return inspect.iscoroutinefunction(inspect.unwrap(given))
-    return callable(given) and not isinstance(given, type)
+    return (callable(given) or is_staged(given)) and not isinstance(given, type)
 
 
 def _with_prompt_axis(axes: dict[str, list[str]], solver: object) -> dict[str, list[str]]:

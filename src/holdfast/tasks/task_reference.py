@@ -14,6 +14,7 @@ from holdfast.tasks.source.arguments import fit_arguments
 from holdfast.tasks.source.code_files import CodeBase, as_code_files
 from holdfast.tasks.source.importing import guarded, import_file
 from holdfast.tasks.source.object_reference import load_object
+from holdfast.tasks.stages import is_staged
 from holdfast.tasks.task import REGISTERED, Task, TaskFactory
 from holdfast.tasks.trial_interface import Solver
 
@@ -127,7 +128,7 @@ def _check_solver(found: object, reference: str) -> None:
         )
     if isinstance(found, FunctionType) and not inspect.iscoroutinefunction(inspect.unwrap(found)):
         raise ConfigurationError(f"{reference} is not an async function.", hint=_SOLVER)
-    if not callable(found) or isinstance(found, type):
+    if not (callable(found) or is_staged(found)) or isinstance(found, type):
         raise ConfigurationError(f"{reference} is {_kind_text(found)}, not a solver.", hint=_SOLVER)
 
 

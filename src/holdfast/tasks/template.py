@@ -13,8 +13,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.dotted_paths import MISSING, lookup
-from holdfast.tasks.json_values import json_text
+from holdfast.tasks.json_values import MISSING, json_text, lookup
 
 _TOKENS = re.compile(r"\{\{|\}\}|\{(?P<path>[^{}]*)\}|[{}]")
 _NONE = ("input", "")

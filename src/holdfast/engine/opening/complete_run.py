@@ -15,6 +15,7 @@ from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumePlan, plan_resume
 from holdfast.engine.planning.saved_eval import last_session
+from holdfast.engine.trials.stages.cleaning import has_left_trials
 from holdfast.errors import RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
 from holdfast.run.fold.reader import RunReader
@@ -77,7 +78,7 @@ def plan_unless_complete(
         # A task's code or a library no longer exists here; nothing would be run with it.
         return _complete_run(reader, [], "")
     with contextlib.closing(plan.inputs):
-        if not is_finished or plan.decision.changes:
+        if not is_finished or plan.decision.changes or has_left_trials(reader.fold, plan.tasks):
             return plan
         notes = [*([plan.note] if plan.note else []), *_put_right(reader, plan)]
     return _complete_run(reader, plan.decision.kept, " ".join(notes))._replace(code_notes=plan.decision.notes)

@@ -28,12 +28,14 @@ from holdfast.engine.scheduling.live_settings import LiveSettings
 from holdfast.engine.trials.error_boundary import Outcome, guard
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE, is_in_sampling, names_in, scope_in_key, scoping_tasks
+from holdfast.engine.trials.stages.staged_solving import StagedSolving
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.steps import request_in_key
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import UsageError
 from holdfast.run.core.records import CANDIDATE, CHOICE, Failure, Record, Status, StepRecord
 from holdfast.tasks.answer import Answer, as_answer
+from holdfast.tasks.stages import is_staged
 
 PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.02
@@ -124,10 +126,16 @@ class _SolverReplay:
         grant, model = CapacityGrant(environment.capacity, ()), environment.find_model(planned.model)
         trial = self._trial = RunningTrial(environment, planned, self._state, sample, model, grant)
         CURRENT_SCOPE.set(trial.root_scope)
-        return await guard(self._answer(trial))
+        return await guard(self._answer(environment, trial, grant))
 
-    async def _answer(self, trial: RunningTrial) -> Answer:
-        answer = as_answer(await self._recorded.planned.task.task.solver(trial))
+    async def _answer(self, environment: TrialEnvironment, trial: RunningTrial, grant: CapacityGrant) -> Answer | None:
+        planned = self._recorded.planned
+        solver = planned.task.task.solver
+        if is_staged(solver):
+            # Stages do more than ask: none is run, and what follows from their recorded outcomes is compared.
+            answer = await StagedSolving(environment, planned, self._state, trial, grant).run(solver)
+        else:
+            answer = as_answer(await solver(trial))
         trial.account.check_limits()
         trial.account.check_answered()
         return answer

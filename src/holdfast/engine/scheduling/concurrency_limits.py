@@ -7,6 +7,7 @@ paths of the fields in the resolved eval.
 from __future__ import annotations
 
 from holdfast.errors import UsageError
+from holdfast.run.core.records import STAGES
 from holdfast.spec import EvalSpec, StageLimits
 from holdfast.suggestions import did_you_mean
 
@@ -43,6 +44,8 @@ class EvalLimits:
         self.run = self._by_name[RUN_LIMIT]
         self.score = {task: self._of_stage(task, "score") for task in spec.tasks}
         """By task, what a trial needs to be scored."""
+        self.stages = {task: {stage: self._of_stage(task, stage) for stage in STAGES[:-1]} for task in spec.tasks}
+        """By task and stage, what the stages of a solver need to run."""
 
     def _add(self, name: str, maximum: int | None) -> Limit:
         limit = self._by_name[name] = Limit(name, maximum)
@@ -106,4 +109,4 @@ def _maxima(spec: EvalSpec) -> dict[str, int | None]:
 
 
 def _stage_maxima(path: str, limits: StageLimits) -> dict[str, int | None]:
-    return {f"{path}.concurrency_limits.{stage}": getattr(limits, stage) for stage in ("solve", "score")}
+    return {f"{path}.concurrency_limits.{stage}": getattr(limits, stage) for stage in STAGES}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import msgspec
+
 from holdfast.engine.planning.plan import PlannedTrial
 from holdfast.engine.scheduling.activity import TimeLimit
 from holdfast.engine.scheduling.capacity import CapacityGrant
@@ -10,9 +14,12 @@ from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.scoring import Scoring, TaskScorers
+from holdfast.engine.trials.stages.stage_outcomes import is_beyond, kept_step
 from holdfast.engine.trials.steps import unused_replies
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import (
+    SCORE_STAGE,
+    SOLVE,
     AnswerRecord,
     Failure,
     SamplingSummary,
@@ -23,6 +30,13 @@ from holdfast.run.core.records import (
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.states import failed_slot
 from holdfast.tasks.answer import Answer, as_answer
+from holdfast.tasks.stages import StagedSolver, is_staged
+
+if TYPE_CHECKING:
+    from holdfast.engine.trials.stages.staged_solving import StagedSolving
+
+PAUSED = object()
+"""What solving comes to where the session stops after an earlier stage."""
 
 
 class Attempt:
@@ -41,20 +55,30 @@ class Attempt:
         self._sink, self._admission, self._clock = environment.sink, environment.admission, environment.clock
         self._at, self._began = self._clock.wall(), self._clock.monotonic()
         self.answer = state.answer
+        self.solver_in_stages = solver if is_staged(solver := planned.task.task.solver) else None
+        self._stage = SOLVE if self.solver_in_stages is None else self.solver_in_stages.stages[-1].name
+        """Of solving, where the attempt is; or the last one."""
+        self._staged: StagedSolving | None = None
         self.is_worth_a_retry = True
         """Whether another attempt may help where this one fails."""
 
     async def run(self, grant: CapacityGrant) -> TrialRecord:
         """The record of how the attempt ended; it is not yet written."""
+        for record in self._state.kept:
+            self._sink.put(msgspec.structs.replace(record, about=self._trial.about()))
         if self.answer is None:
-            outcome = await guard(self._solve_and_record())
+            outcome = await guard(self._solve_and_record(grant))
             if self._trial.account.limit:
                 # Also where the solver has caught the error and continued.
                 return self._end_record(Status.LIMITED, limit=self._trial.account.limit)
+            if outcome.value is PAUSED:
+                return self._end_record(Status.UNFINISHED, stage=self._stage, paused=True)
             if not isinstance(outcome.value, AnswerRecord):
                 await self._admission.block_if_interrupted(self._trial.activity)
                 return self._failed_end(self._trial.account.deciding(outcome))
             self.answer = outcome.value
+        if is_beyond(SCORE_STAGE, self._environment.until):
+            return self._end_record(Status.UNFINISHED, stage=self._stage, paused=True)
         return await self._score(grant, self.answer)
 
     async def score_only(self, grant: CapacityGrant) -> TrialRecord:
@@ -64,9 +88,11 @@ class Attempt:
             return self._end_record(Status.UNFINISHED, error=Failure("answer lost", why), stage="score")
         return await self._score(grant, self.answer)
 
-    async def _solve_and_record(self) -> AnswerRecord:
-        """The solver's answer, queued for the journal."""
-        found = await self._solve()
+    async def _solve_and_record(self, grant: CapacityGrant) -> AnswerRecord | object:
+        """The solver's answer, queued for the journal; `PAUSED` where the session stops after an earlier stage."""
+        found = await self._solve(grant)
+        if found is None:
+            return PAUSED
         self._trial.account.check_answered()
         await self._admission.block_if_interrupted(self._trial.activity)
         answer = AnswerRecord(
@@ -85,12 +111,35 @@ class Attempt:
             self._sink.put(answer)
         return answer
 
-    async def _solve(self) -> Answer:
+    async def _solve(self, grant: CapacityGrant) -> Answer | None:
         token = CURRENT_SCOPE.set(self._trial.root_scope)
         try:
+            if self.solver_in_stages is not None:
+                return await self._solve_in_stages(self.solver_in_stages, grant)
             return await self._solve_in_time()
         finally:
             CURRENT_SCOPE.reset(token)
+
+    async def _solve_in_stages(self, solver: StagedSolver, grant: CapacityGrant) -> Answer | None:
+        # Most tasks have no stages.
+        from holdfast.engine.trials.stages.staged_solving import StagedSolving  # noqa: PLC0415
+
+        staged = self._staged = StagedSolving(self._environment, self._planned, self._state, self._trial, grant)
+        try:
+            return await staged.run(solver)
+        finally:
+            self._stage = staged.stage
+
+    def following(self) -> AttemptState:
+        """Where another attempt starts after this one has failed: what its stages came to is not paid for again."""
+        state, replies = self._state, self._trial.account.replies
+        attempt, bought = state.attempt + 1, max(state.bought_before, replies)
+        staged = self._staged
+        if staged is None or SOLVE not in staged.outcomes:
+            return AttemptState(attempt, state.first, bought_before=bought)
+        kept = kept_step(self._planned.key, attempt, state.attempt, staged.outcomes)
+        bought = max(state.bought_before, replies - staged.replies_before)
+        return AttemptState(attempt, state.first, [kept], kept=(kept,), bought_before=bought)
 
     async def _solve_in_time(self) -> Answer:
         task, trial = self._planned.task, self._trial
@@ -132,7 +181,7 @@ class Attempt:
             status = Status.BLOCKED
         elif outcome.is_infrastructure:
             status = Status.UNFINISHED
-        return self._end_record(status, error=outcome.failure(), stage="solve")
+        return self._end_record(status, error=outcome.failure(), stage=self._stage)
 
     def _account_for_unused(self, unused: list[StepRecord]) -> int:
         """Recorded replies were paid for, whether they are requested again or not; how many the solver left."""
@@ -141,8 +190,8 @@ class Attempt:
 
     def _samplings(self, unused: list[StepRecord]) -> tuple[SamplingSummary, ...]:
         """How its samplings went; by the record, where an earlier session has solved it."""
-        if self._state.answer is None:
-            return self._trial.samplings
+        if self._state.answer is None or self._state.kept_samplings:
+            return (*self._state.kept_samplings, *self._trial.samplings)
         from holdfast.engine.trials.asking.sampling_tally import summaries  # noqa: PLC0415 - most trials need it not
 
         return summaries(unused)
@@ -155,6 +204,7 @@ class Attempt:
         limit: str = "",
         stage: str = "",
         error: Failure | None = None,
+        paused: bool = False,
     ) -> TrialRecord:
         planned, trial = self._planned, self._trial
         account, unused, left = trial.account, trial.finish(), 0
@@ -182,4 +232,5 @@ class Attempt:
             stage=stage,
             error=error,
             samplings=self._samplings(unused),
+            paused=paused,
         )

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.scopes import first_slot_path, is_in_slot, scope_in_key, slot_in_path, slot_path
+from holdfast.engine.trials.stages.stage_outcomes import is_clean_up
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     DIVERGED,
@@ -22,6 +23,7 @@ from holdfast.run.core.records import (
     CallRecord,
     Failure,
     RefusedRecord,
+    SamplingSummary,
     ScoreRecord,
     Status,
     StepRecord,
@@ -58,6 +60,10 @@ class AttemptState:
     answer: AnswerRecord | None = None
     scores: dict[str, ScoreRecord] = field(default_factory=dict)
     end: TrialRecord | None = None
+    kept: tuple[StepRecord | AnswerRecord, ...] = ()
+    """What it keeps of an earlier attempt, which is to be recorded before anything else; its steps are in `steps`."""
+    kept_samplings: tuple[SamplingSummary, ...] = ()
+    """How the samplings went that it keeps."""
     in_flight: frozenset[str] = frozenset()
     """The keys of calls that were sent, and of which nothing more is recorded."""
     diverged: frozenset[str] = frozenset()
@@ -190,7 +196,7 @@ def _first_of_series(records: list[AnyRecord], attempt: int) -> int:
 
 def _begun(records: list[AnyRecord], attempt: int, *, again: bool = False) -> AttemptState:
     """An attempt as far as it came: its steps, the calls that were in flight, its answer, and its slots."""
-    steps = [step for step in _only(StepRecord, records) if step.attempt == attempt]
+    steps = [step for step in _only(StepRecord, records) if step.attempt == attempt and not is_clean_up(step)]
     calls = [call for call in _only(CallRecord, records) if call.attempt == attempt]
     state = _anew(records, attempt)
     state.in_flight = frozenset(_sent(records, attempt).difference(step.step for step in steps))

@@ -8,7 +8,7 @@ unfinished: never scored, and the same attempt continues when the run is resumed
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Protocol
 
@@ -23,6 +23,7 @@ from holdfast.engine.trials.attempt import Attempt
 from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scoring import TaskScorers, scorers_of
+from holdfast.engine.trials.stages.cleaning import LeftTrial, clean_up
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import NoteRecord, Status, TrialRecord
 
@@ -124,8 +125,9 @@ class TrialRunner:
             if will_retry:
                 end = msgspec.structs.replace(end, will_retry=True)
             await self._record_end(planned, trial, end, will_retry=will_retry)
-            bought = max(state.bought_before, trial.account.replies)
-            following = AttemptState(state.attempt + 1, state.first, bought_before=bought) if will_retry else None
+            if attempt.solver_in_stages is not None and end.status is not Status.UNFINISHED and not will_retry:
+                await clean_up(self._environment, attempt.solver_in_stages, trial, end.status)
+            following = attempt.following() if will_retry else None
             has_to_wait = self._watch.attempt_ended(planned, end, is_first=state.attempt == state.first)
             if following is not None and has_to_wait:
                 self._waiting[planned.key] = following
@@ -134,6 +136,17 @@ class TrialRunner:
         finally:
             trial.account.end_failed_calls(self._environment.admission)
             self.running.discard(trial)
+
+    async def clean_up_after(self, left: Iterable[LeftTrial]) -> None:
+        """Cleans up after trials that ended in earlier sessions."""
+        for planned, attempt, status in left:
+            grant = CapacityGrant(self._environment.capacity, ())
+            trial, again = self._start(planned, AttemptState(attempt), grant)
+            try:
+                if again.solver_in_stages is not None:
+                    await clean_up(self._environment, again.solver_in_stages, trial, status)
+            finally:
+                self.running.discard(trial)
 
     def _start(self, planned: PlannedTrial, state: AttemptState, grant: CapacityGrant) -> tuple[RunningTrial, Attempt]:
         """Starts an attempt, which is among those running until it is discarded there."""

@@ -33,7 +33,7 @@ from holdfast.engine.trials.steps import Steps
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.models.message import Message, Reply
 from holdfast.models.role import ModelRole
-from holdfast.run.core.records import Coordinates, SamplingSummary, StepRecord
+from holdfast.run.core.records import CANDIDATE, CHOICE, Coordinates, SamplingSummary, StepRecord
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.trial_interface import Prompt
@@ -152,6 +152,25 @@ class RunningTrial:
         from holdfast.engine.trials.asking.sampling_tally import by_number  # noqa: PLC0415 - as below
 
         return tuple([found[path] for path in sorted(found, key=by_number)])
+
+    # Stages.
+
+    def use_steps_below(self, path: str) -> None:
+        """Counts the recorded steps below a scope as used: the stage that asked for them is not run again."""
+        self.use_steps(self._steps.below(path))
+
+    def use_steps(self, steps: list[StepRecord]) -> None:
+        """Counts recorded steps as used, with what they took."""
+        taken = self._steps.take(steps)
+        self.account.add_unused(taken)
+        if any(step.name in {CANDIDATE, CHOICE} for step in taken):
+            from holdfast.engine.trials.asking.sampling_tally import summaries_by_path  # noqa: PLC0415 - as below
+
+            self._samplings |= summaries_by_path(taken)
+
+    async def keep_step(self, step: StepRecord) -> None:
+        """Makes the outcome of a stage durable."""
+        await self._recorder.keep(step)
 
     # The end.
 

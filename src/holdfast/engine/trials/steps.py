@@ -25,6 +25,7 @@ from holdfast.engine.trials.scopes import (
     AttemptScopes,
     Scope,
     family_of,
+    is_below,
     is_in_sampling,
     names_in,
     sampling_in_path,
@@ -211,6 +212,10 @@ class Steps:
                 if found := sampling_in_path(scope_in_key(step.step)):
                     self._by_sampling.setdefault(found, []).append(step)
         return self._by_sampling.get(path, [])
+
+    def below(self, path: str) -> list[StepRecord]:
+        """What is recorded below the scope at this path, in the order of the records."""
+        return [step for step in self._records if is_below(scope_in_key(step.step), path)]
 
     def is_waiting(self, step: StepRecord) -> bool:
         """Whether it is a recorded result that nobody has asked for."""

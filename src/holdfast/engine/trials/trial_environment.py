@@ -59,5 +59,9 @@ class TrialEnvironment:
     """By name, the trials whose slots are filled in this session; None where all that are missing are."""
     redone_by: str = ""
     """What of their results finished trials that are attempted once more were selected by."""
+    stage_limits: Mapping[str, Mapping[str, tuple[Limit, ...]]] = field(default_factory=dict)
+    """By task and stage, what the stages of a solver need to run."""
+    until: str = ""
+    """The stage after which trials are left for a later session; empty where none is."""
     record_only: RecordOnly | None = None
     """Set where trials only follow their record: nothing else is done."""

@@ -369,6 +369,14 @@ STARTED = "started"
 """The kind of error of a step that was about to run when it was recorded."""
 CANDIDATE, CHOICE = "candidate", "choice"
 """The names of steps that record the course of a sampling; no solver asks for them."""
+STAGES = PREPARE, SOLVE, CAPTURE, SCORE_STAGE = "prepare", "solve", "capture", "score"
+"""The stages of a trial, in order."""
+OF_STAGE = "stage/"
+"""How the keys of steps begin that record the outcome of a stage; no solver asks for them."""
+KEPT_STAGES, CLEAN_UP = "kept", "clean_up"
+"""The names of two more of them: one has the outcomes that an attempt keeps from an earlier one, the other says that
+what the attempt left beside the run was kept or removed by policy.
+"""
 
 
 class AnswerRecord(Record, frozen=True):
@@ -479,6 +487,8 @@ class TrialRecord(Record, frozen=True):
     """It failed, and another attempt was to follow at once."""
     samplings: tuple[SamplingSummary, ...] = ()
     """How its samplings went, if it had any."""
+    paused: bool = False
+    """The session was to stop after this stage: nothing has gone wrong, and the attempt continues on resume."""
     imported: dict[str, Any] = {}
     """Of a result of another tool: where it was, what it cost by that tool's own figures, and every field that has no
     place elsewhere in the records, as it was.

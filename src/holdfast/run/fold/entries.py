@@ -10,6 +10,8 @@ from holdfast.models.role import ModelRole
 from holdfast.run.core.records import (
     CANDIDATE,
     CHOICE,
+    CLEAN_UP,
+    OF_STAGE,
     OWN_SOURCES,
     AnswerRecord,
     CallRecord,
@@ -27,6 +29,9 @@ _SLOTS = ("/score/", "/score~")
 """How the keys of steps begin that score slots have asked for."""
 _ABOUT_SAMPLINGS = (f"{CANDIDATE}:", f"{CHOICE}:")
 """How the keys of those begin, after their scope, that say how a sampling goes."""
+
+
+_CLEAN_UP = f"{OF_STAGE}{CLEAN_UP}:"
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, tag_field="type"):
@@ -75,6 +80,11 @@ class StepEntry(Entry, frozen=True, gc=False, tag="step"):
     def is_of_slot(self) -> bool:
         """Whether a score slot has asked for it; a judge may also be asked by a sampling of the solver."""
         return self.role is ModelRole.JUDGE and (not self.step or self.step.startswith(_SLOTS))
+
+    @property
+    def is_clean_up(self) -> bool:
+        """Whether it says that nothing is left to be cleaned up after an attempt."""
+        return not self.model and self.step.startswith(_CLEAN_UP)
 
     @property
     def is_about_sampling(self) -> bool:
@@ -130,6 +140,7 @@ class TrialEntry(Entry, frozen=True, gc=False, tag="trial"):
     error: Failure | None = None
     will_retry: bool = False
     samplings: tuple[SamplingSummary, ...] = ()
+    paused: bool = False
     cost: float = 0.0
     """In format 1 only."""
 

@@ -13,9 +13,21 @@ from holdfast.spec.schema.field_types import Count, GraceSeconds, Retries, Secon
 class StageLimits(Block, frozen=True):
     """How many trials may be in each stage at once."""
 
+    prepare: Annotated[Count | None, Drift.THROUGHPUT] = None
+    """How many trials may be in preparation at once, of tasks whose solver has this stage. Default: only the other
+    limits.
+    Example: `4`
+    """
+
     solve: Annotated[Count | None, Drift.THROUGHPUT] = None
     """How many trials may be waiting for or receiving answers at once. Default: only the other limits.
     Example: `128`
+    """
+
+    capture: Annotated[Count | None, Drift.THROUGHPUT] = None
+    """How many trials may capture their results at once, of tasks whose solver has this stage. Default: only the other
+    limits.
+    Example: `4`
     """
 
     score: Annotated[Count | None, Drift.THROUGHPUT] = None

@@ -12,7 +12,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.message import EarlierMessage, Message
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.choices import checked_choices, prompt_fields, prompt_text
-from holdfast.tasks.dotted_paths import MISSING, lookup, none_if_missing
+from holdfast.tasks.json_values import MISSING, lookup, none_if_missing
 from holdfast.tasks.sample import RESERVED, Sample
 from holdfast.tasks.template import Template
 

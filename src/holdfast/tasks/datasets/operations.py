@@ -20,8 +20,7 @@ from holdfast.spec import Filter, Operation, Repeat, Shuffle, Slice
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import RowIdentities
-from holdfast.tasks.dotted_paths import MISSING, lookup
-from holdfast.tasks.json_values import json_text
+from holdfast.tasks.json_values import MISSING, json_text, lookup
 
 BUCKET = 256
 

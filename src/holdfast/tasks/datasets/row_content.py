@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.digests import canonical_json
 from holdfast.tasks.datasets.columns import Columns
-from holdfast.tasks.dotted_paths import MISSING, lookup, none_if_missing, without
+from holdfast.tasks.json_values import MISSING, lookup, none_if_missing, without
 
 _SHAPES = 1000
 

@@ -109,11 +109,17 @@ class SamplingTally:
 
 def summaries(steps: Iterable[StepRecord]) -> tuple[SamplingSummary, ...]:
     """How the samplings went that have recorded steps, of a solver that is not asked again."""
+    found = summaries_by_path(steps)
+    return tuple([found[path] for path in sorted(found, key=by_number)])
+
+
+def summaries_by_path(steps: Iterable[StepRecord]) -> dict[str, SamplingSummary]:
+    """The same by the paths of their scopes."""
     found: dict[str, SamplingTally] = {}
     for step in steps:
         if path := sampling_in_path(scope_in_key(step.step)):
             found.setdefault(path, SamplingTally(path)).add(step)
-    return tuple([found[path].summary() for path in sorted(found, key=by_number)])
+    return {path: tally.summary() for path, tally in found.items()}
 
 
 def by_number(path: str) -> list[Any]:

@@ -78,8 +78,10 @@ class OpenTrial(msgspec.Struct, gc=False):
 
     def add_step(self, entry: StepEntry, frame: Origin, _place: int, written: Counter[tuple[int, str]]) -> None:
         """A step: its result, or why it is missing."""
+        if entry.is_clean_up:
+            self.row.cleaned = max(self.row.cleaned, entry.attempt)
         # A reply that was reused from another branch is recorded by that branch, and counts once.
-        if not entry.lender:
+        elif not entry.lender:
             self._add_outcome(entry, frame, written)
         self._locate(entry.about)
 

@@ -37,6 +37,8 @@ REFUSED = "refused"
 NOT_SCORED = "not scored"
 """It has its answer, but a score is missing."""
 TASK_ERROR, POLICY = "task error", "content policy"
+PAUSED_AFTER = "paused after "
+"""How the reason begins for which a trial remains that a session has left after a stage, as it was to."""
 SCORE = "score"
 """It has failed in slots; which of them count is a matter of the plan."""
 UNUSED, SAVED, REFUSED_MODEL, GIVEN_UP_CALLS = "unused", "saved", "refused_model", "given_up"
@@ -109,6 +111,8 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
     """What the attempts of score slots took, by their own records; of those that took nothing, none."""
     ledger: tuple[tuple[int, str, int], ...] = ()
     """By session and kind, how many of its calls the ledger names: nearly always none."""
+    cleaned: int = 0
+    """The newest attempt after which nothing is left to be cleaned up; 0 for a task that leaves nothing."""
 
     def note_calls(self, session: int, kind: str, calls: int = 1) -> None:
         """The ledger names some of its calls."""
@@ -239,6 +243,13 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         return end.status is Status.UNFINISHED and (self.session, self.seq) > (end.session, end.seq)
 
     @property
+    def left_behind(self) -> int:
+        """The attempt that has ended for good and was not cleaned up after; 0 if absent. Only of tasks with stages."""
+        end = self.end
+        is_over = end is not None and end.status is not Status.UNFINISHED and not end.will_retry
+        return end.attempt if end is not None and is_over and end.attempt > self.cleaned else 0
+
+    @property
     def is_without_answer(self) -> bool:
         """Whether no answer is recorded that the attempt which counts could have."""
         return not self.answered or self.answered[0] > self.counted
@@ -287,10 +298,14 @@ def _reason(entry: TrialEntry | TrialRecord) -> str:
         return POLICY
     if entry.status is Status.FAILED:
         return SCORE if entry.stage.startswith(SCORE) else TASK_ERROR
-    if entry.status is Status.UNFINISHED and entry.error is None and entry.stage == SCORE:
+    return _why_unfinished(entry) if entry.status is Status.UNFINISHED else ""
+
+
+def _why_unfinished(entry: TrialEntry | TrialRecord) -> str:
+    if entry.paused:
+        return f"{PAUSED_AFTER}{entry.stage}"
+    if entry.error is None and entry.stage == SCORE:
         # A rescoring was to fill some of its slots only.
         return NOT_SCORED
-    if entry.status is Status.UNFINISHED:
-        reason = _BY_ERROR.get(entry.error.kind, NO_REPLY) if entry.error is not None else NO_REPLY
-        return f"{reason} ({entry.stage})" if entry.stage.startswith(SCORE) else reason
-    return ""
+    reason = _BY_ERROR.get(entry.error.kind, NO_REPLY) if entry.error is not None else NO_REPLY
+    return f"{reason} ({entry.stage})" if entry.stage.startswith(SCORE) else reason

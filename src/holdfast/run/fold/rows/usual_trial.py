@@ -86,7 +86,7 @@ class UsualTrials:
         # The fields of a `TrialRow`, and of what it holds, in their order: as structs they would take twice as long.
         decides = (*where, 1, 0, 1, "", end.entry.will_retry, ())
         spent, reply = (1, *where, *figures, False, ()), (1, about.model, False, *tokens)
-        row = (1, session, seq, decides, (1,), 1, about.sample, about.epoch, (spent,), (reply,), (), (), ())
+        row = (1, session, seq, decides, (1,), 1, about.sample, about.epoch, (spent,), (reply,), (), (), (), 0)
         moment = moment_of(session, seq, end.place)
         self.rows.append((key, kind.standing, 1, 1, moment, pack_row(row), _places(call, step, end)))
         for score, scorer in zip(scores, kind.scorers, strict=True):
