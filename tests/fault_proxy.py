@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._pass_on(body)
 
-    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve  # noqa: N815 - names of the library
 
     def _refuse(self, fault: str) -> None:
         if fault == "dead":
@@ -136,5 +136,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
         self.wfile.flush()
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, *_: object) -> None:
         """Says nothing."""
