@@ -33,7 +33,7 @@ def tree(root):
 def cut_short(holdfast, place, server, tmp_path):
     """A run of 8 trials whose machine is lost after 5, once those are up."""
     server.behave(hold=True, **{"pass": 5})
-    started = holdfast.start("run", fast(tmp_path, server, 8), "--run-dir", place.url, HOLDFAST_LEASE_SECONDS="1.5")
+    started = holdfast.start("run", fast(tmp_path, server, 8), "--run-dir", place.url, "--set", "lease=1.5")
     until(lambda: place.published() == 5, "the count is published")
     until(place.is_up_to_date, "five are up")
     started.send(signal.SIGKILL)

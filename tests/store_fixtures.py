@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from object_store import BUCKET, KEYS, Proxy, StoreServer
+from fault_proxy import Proxy
+from object_store import BUCKET, KEYS, StoreServer
 from remote_place import Place
 
 

@@ -47,11 +47,12 @@ def letters(last: str = "c") -> Task:
     return Task(samples=[Sample(x, target=x) for x in ("a", "b", last)], solver=solve, scorers=exact())
 
 if __name__ == "__main__":
-    runner = {"concurrency_limit": 1, "upload_interval": 0.2}
+    runner = {"concurrency_limit": 1, "upload_interval": 0.2, "lease": 1.5}
     run = evaluate(letters(last="c"), ["scripted/echo"], run=sys.argv[1], runner=runner)
     print(run.place, run.ended.how, run.ended.counts.finished, len(run.sessions))
 """
 FLAGS = ["--model", *ECHO, "-T", "last=c", "--set", "concurrency_limit=1", "--set", "upload_interval=0.2"]
+FLAGS += ["--set", "lease=1.5"]
 
 
 def letters(inputs: str = "abc", **keys) -> Task:
@@ -64,6 +65,7 @@ def declared(directory: Path):
     write_dataset(directory, 3)
     data = {
         "name": "declared",
+        "lease": 1.5,
         "models": {"m": "scripted/echo"},
         "datasets": {"rows": {"path": "rows.jsonl"}},
         "tasks": {"t": {"dataset": "rows", "prompt": "{question}", "target": "{answer}", "scorers": ["exact"]}},
@@ -140,7 +142,6 @@ def test_a_run_of_the_command_line_is_complete_for_evaluate(holdfast, place, cod
 def test_a_killed_evaluation_resumes_from_the_store(place, code, tmp_path, monkeypatch):
     """The machine is lost with the process: what was up is kept, and only the rest is asked."""
     (tmp_path / "hold").touch()
-    monkeypatch.setenv("HOLDFAST_LEASE_SECONDS", "1.5")
     killed = subprocess.Popen([sys.executable, "code.py", place.url], cwd=tmp_path)
     until(lambda: place.published() == 1 and place.is_up_to_date(), "the first trial is up")
     killed.send_signal(signal.SIGKILL)
@@ -184,7 +185,6 @@ def test_a_refused_resume_changes_nothing_in_the_store(place):
 
 def test_a_run_in_a_store_that_is_held_is_refused(place, tmp_path, monkeypatch):
     """On this machine and on any other."""
-    monkeypatch.setenv("HOLDFAST_LEASE_SECONDS", "1.5")
     started = start_session(RunRequest(declared(tmp_path), place.url))
     try:
         with pytest.raises(RunHeld):

@@ -27,7 +27,7 @@ def test_a_lost_machine_takes_no_code_with_it(holdfast, place, server, tmp_path)
     task = {"scorers": ["my.py:strict"], "solver": "my.py:solve"}
     eval_file = http_eval(tmp_path, server.base_url, 8, task=task, runner={"upload_interval": 0.2})
     server.behave(hold=True, **{"pass": 5})
-    started = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS="1.5")
+    started = holdfast.start("run", eval_file, "--run-dir", place.url, "--set", "lease=1.5")
     until(lambda: place.published() == 5, "the count is published")
     until(place.is_up_to_date, "five are up")
     started.send(signal.SIGKILL)

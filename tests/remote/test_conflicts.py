@@ -31,9 +31,12 @@ def begun(observed, server, place, tmp_path, **runner):
 
 
 def test_under_local_the_run_goes_on_and_the_end_says_what_is_not_up(observed, holdfast, server, place, tmp_path):
-    """The run is finished, all other segments go up, and the end names the object and the way out; as does resume."""
+    """The run is finished, all other segments go up, and the end names the object and the way out; as does resume.
+
+    Recovery 32: what is not in the store is exit code 5.
+    """
     ended = begun(observed, server, place, tmp_path).wait()
-    assert (ended.code, f"{TRIALS} of {TRIALS}" in ended.out) == (0, True), ended
+    assert (ended.code, f"{TRIALS} of {TRIALS}" in ended.out) == (5, True), ended
     check_told(ended.err, place)
     assert f"Not in {place.url} yet, but safe in {place.spool}" in ended.err and ": 1 segment." in ended.err
     (spool,) = place.spool.iterdir()
@@ -94,7 +97,7 @@ def test_a_name_alone_does_not_count_as_uploaded(holdfast, server, place, tmp_pa
     data = bytearray(place.read(changed))
     data[-200] ^= 0xFF
     place.write(changed, bytes(data))
-    ended = holdfast("resume", place.url, code=0)
+    ended = holdfast("resume", place.url, code=5)
     assert f"warning: {place.url}/{changed} holds other bytes" in ended.err
     assert f"Not in {place.url} yet" in ended.err
     assert place.read(changed) == bytes(data)

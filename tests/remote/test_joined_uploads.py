@@ -25,6 +25,7 @@ from holdfast.run import (
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import PlanEntry, ScoreRecord, Status, TrialRecord
 from holdfast.run.remote.recover import recover
+from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.remote.uploader import Uploader
 from holdfast.run.session.store_copy import StoreCopy
@@ -45,7 +46,7 @@ def in_store(place, begin):
     """A session of a run in the store, in which trials count only once they are there; `begin` gives it its writer."""
     store, root = ObjectStore(place.url), spool_root(place.url)
     lease = RemoteLease(store)
-    uploader = Uploader(UploadSet(store, Layout(root)), interval=0.1)
+    uploader = Uploader(UploadSet(store, Layout(root)), UploadSchedule(0.1))
     begun = begin(root, writer=WriterOptions(on_sealed=uploader.sealed))
     Layout(root).remote.write_text(place.url + "\n")
     begun.attach_store(StoreCopy(lease, uploader, counts_when_uploaded=True))

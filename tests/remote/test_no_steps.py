@@ -60,7 +60,7 @@ def half_way(holdfast, place, server, tmp_path):
     server.behave(hold=True, **{"pass": 7})
     runner = {"upload_interval": 0.1}
     eval_file = python_eval(tmp_path, server.base_url, CHAIN, concurrency_limit=1, runner=runner)
-    started = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS="1.5")
+    started = holdfast.start("run", eval_file, "--run-dir", place.url, "--set", "lease=1.5")
     server.wait_for(answered=7, in_flight=1)
     until(lambda: steps_on_record(holdfast, place) == 7, "seven replies are on record")
     until(place.is_up_to_date, "they are up")

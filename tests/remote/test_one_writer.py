@@ -27,12 +27,10 @@ def test_of_two_machines_one_runs(holdfast, place, server, tmp_path):
     """Two processes with separate spools resume one URL: one runs, the other is told who and exits 4."""
     server.behave(hold=True, **{"pass": 2})
     eval_file = fast_eval(tmp_path, server, 6)
-    first = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    first = holdfast.start("run", eval_file, "--run-dir", place.url, "--set", f"lease={LEASE}")
     server.wait_for(received=6)
     until(lambda: place.published() == 2, "the holder is at work")
-    ended = holdfast(
-        "resume", place.url, code=4, HOLDFAST_SPOOL=str(tmp_path / "elsewhere"), HOLDFAST_LEASE_SECONDS=LEASE
-    )
+    ended = holdfast("resume", place.url, code=4, HOLDFAST_SPOOL=str(tmp_path / "elsewhere"))
     assert f"process {first.pid}" in ended.err
     server.behave()
     assert first.wait().code == 0
@@ -45,12 +43,11 @@ def test_a_holder_that_stalls_past_its_lease_does_nothing_more(
     """A stalled holder that wakes up after another has taken the run acknowledges and admits nothing, though replies
     wait for it and calls are to be made; what it had is kept.
     """
-    monkeypatch.setenv("HOLDFAST_LEASE_SECONDS", LEASE)
     refused = {"refuse_status": 429, "refuse_times": 10**6, "refuse_only": ["q8"], "retry_after": 0.3}
     server.behave(hold=True, **{"pass": 3}, **refused)
     # Nothing goes up by itself after the first moment: what the holder has is then its own.
     eval_file = http_eval(tmp_path, server.base_url, 24, concurrency_limit=5, runner={"upload_interval": 3600})
-    stalled = observed.start("run", eval_file, "--run-dir", place.url)
+    stalled = observed.start("run", eval_file, "--run-dir", place.url, "--set", f"lease={LEASE}")
     server.wait_for(received=8)
     until(lambda: place.published() == 3 and place.segments(), "three trials are finished")
     stop_process(stalled.pid)
@@ -89,13 +86,13 @@ def test_late_segments_fill_only_what_no_newer_session_has(holdfast, place, serv
     """What a late holder brings changes no figure that a newer session has given, and fills what none has."""
     server.behave(hold=True, reply="late", **{"pass": 4})
     eval_file = http_eval(tmp_path, server.base_url, 8, concurrency_limit=1, runner={"upload_interval": 3600})
-    first = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    first = holdfast.start("run", eval_file, "--run-dir", place.url, "--set", f"lease={LEASE}")
     until(lambda: place.published() == 4 and place.segments(), "q1 to q4 are finished")
     first.send(signal.SIGKILL)
     first.wait()
     # The next machine gets replies to q3 to q8 only.
     server.behave(refuse_status=429, refuse_times=10**6, refuse_only=["q1", "q2"], retry_after=0.05)
-    elsewhere = {"HOLDFAST_SPOOL": str(tmp_path / "elsewhere"), "HOLDFAST_LEASE_SECONDS": LEASE}
+    elsewhere = {"HOLDFAST_SPOOL": str(tmp_path / "elsewhere")}
     second = holdfast.start("resume", place.url, "--set", "concurrency_limit=8", **elsewhere)
     until(lambda: place.published() == 6, "six trials are finished")
     second.send(signal.SIGINT)
@@ -103,7 +100,7 @@ def test_late_segments_fill_only_what_no_newer_session_has(holdfast, place, serv
     second.send(signal.SIGINT)
     second.wait()
     received = server.state()["received"]
-    holdfast("resume", place.url, code=0, HOLDFAST_LEASE_SECONDS=LEASE)
+    holdfast("resume", place.url, code=0)
     assert server.state()["received"] == received
     place.lose_machine()
     records = trials(holdfast, place.url)

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from evals import http_eval
-from object_store import BUCKET, KEYS, Proxy, StoreServer
+from fault_proxy import Proxy
+from object_store import BUCKET, KEYS, StoreServer
 from program import until
 from remote_place import Place
 
@@ -35,7 +36,7 @@ def test_the_server_is_killed_and_restarted(holdfast, own_store, server, tmp_pat
     """Under `local`, a store that is killed stops nothing; once it is back, everything goes up."""
     place = Place(f"s3://{BUCKET}/r", own_store.bucket("r"), tmp_path / "spool")
     eval_file = steady(tmp_path, server, 150)
-    started = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    started = holdfast.start("run", eval_file, "--run-dir", place.url, "--set", f"lease={LEASE}")
     server.wait_for(answered=10)
     own_store.kill()
     before = server.state()["answered"]
@@ -52,7 +53,7 @@ def test_the_server_is_killed_and_restarted(holdfast, own_store, server, tmp_pat
 def test_the_store_refuses_or_is_slow_for_a_while(holdfast, place, proxy, server, tmp_path, mode):
     """Under `local`, a store that refuses or is slow stops nothing, the lag is shown, and it is made good."""
     eval_file = steady(tmp_path, server, 150)
-    started = holdfast.start("run", eval_file, "--run-dir", place.url, HOLDFAST_LEASE_SECONDS=LEASE)
+    started = holdfast.start("run", eval_file, "--run-dir", place.url, "--set", f"lease={LEASE}")
     server.wait_for(answered=10)
     proxy.mode = mode
     (spool,) = until(lambda: list(place.spool.glob("*/journal")), "there is a spool")

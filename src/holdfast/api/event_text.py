@@ -180,6 +180,8 @@ def _limit_text(event: LimitChanged) -> str:
     """Other changes have a sentence of their own: an interrupt, a model that is another one."""
     if event.reason != LEASE:
         return ""
+    if not event.lifted and event.detail:
+        return f"{event.detail[0].upper()}{event.detail[1:]}."
     if not event.lifted:
         return "Paused: the lease of the run could not be renewed. Continues as soon as it can be."
     return "The lease of the run has been renewed: continuing." if event.value is None else ""

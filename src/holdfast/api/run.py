@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from holdfast.api.reading.run_counts import RunCounts
 from holdfast.api.trial_results import TrialResult, TrialResults
 from holdfast.errors import UsageError
+from holdfast.run.confirmed_results import open_results
 from holdfast.run.core.codec import decode
 from holdfast.run.core.display_text import nearby
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionRecord, StepRecord, TrialRecord
@@ -315,4 +316,4 @@ def _reader_of(run: object) -> RunReader:
         raise UsageError(
             f"A run cannot be opened from {type(run).__name__}.", hint='Give its path: Run.open("runs/…").'
         )
-    return RunReader(find_run(str(run)))
+    return open_results(find_run(str(run)))

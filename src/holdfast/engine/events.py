@@ -145,6 +145,8 @@ class LimitChanged(Event, frozen=True):
     """The model whose calls are held; empty for everything."""
     lifted: bool = False
     """Whether the hold with this reason has ended; `value` stays 0 while another one is in force."""
+    detail: str = ""
+    """More about the reason, for people: since when a lease could not be renewed."""
 
 
 class UploadReported(Event, frozen=True):

@@ -88,10 +88,21 @@ class SessionOutcome:
     """Why trials have failed or got no reply, each error once; filled in for whoever gets the outcome from Python."""
     loss: RunGone | None = None
     """What became of the run, where it was moved, deleted or replaced meanwhile; the counts are the session's own."""
+    uploaded: bool | None = None
+    """Whether the run's store has everything; None for a run that is in no store."""
+    trials_code: int | None = None
+    """The exit code by the states of the trials, where only missing uploads have made it another one."""
+
+    @property
+    def code_by_trials(self) -> int:
+        """The exit code, whatever is not uploaded."""
+        return self.exit_code if self.trials_code is None else self.trials_code
 
 
 FINISHED_WITH_FAILURES, INCOMPLETE, GONE = "finished with failures", "incomplete", "run gone"
 """With trials that are failed or blocked; with none of these, and some that remain for other reasons."""
+_CODES_OF_TRIALS = (0, 1)
+"""Exit codes by the states of trials; anything else that has ended a session is more important than its uploads."""
 _FLUSH_SECONDS = 5.0
 _COLLECTED_OBJECTS = 50_000
 
@@ -153,7 +164,13 @@ class Execution:
         for model in self._models.values():
             self._served.prepare(model)
         self.admission = Admission(
-            self._limits, self._scheduler.capacity, holds, self._make_mark(), session.is_held, self.events.emit
+            self._limits,
+            self._scheduler.capacity,
+            holds,
+            self._make_mark(),
+            session.is_held,
+            self.events.emit,
+            session.lease.paused_text,
         )
         self.settings.listen(self._apply_settings)
         self._odd_replies = ReplyWarnings(self.events, session.sink.put, session.reader.unmetered_models())
@@ -199,6 +216,7 @@ class Execution:
             expected=self._expected_trials(),
             tally=self.admission.tally,
             holds=self.admission.holds,
+            lease_text=self._session.lease.paused_text,
             lag=uploader.lag_text if uploader is not None else str,
             concurrency=lambda: self.settings.spec.runner.concurrency_limit,
             prices=Prices(
@@ -361,7 +379,7 @@ class Execution:
             self._step_threads.close()
             for opened in self._models.values():
                 await guard(opened.provider.close())
-        ended = replace(self._end(failure), failures=self._session.failures())
+        ended = self._with_uploads(replace(self._end(failure), failures=self._session.failures()))
         try:
             # What the uploader's thread has put into the loop comes before the end.
             await asyncio.sleep(0)
@@ -502,6 +520,7 @@ class Execution:
     def _let_finish(self, reason: str) -> None:
         """Starts nothing more, and gives calls in flight a while to finish."""
         self._close_admission(reason)
+        self._session.lease.stop_waiting()
         self._scheduler.stop()
         asyncio.get_running_loop().call_later(self.settings.grace_period, self._scheduler.cancel)
         for activity in self._runner.activities():
@@ -517,6 +536,16 @@ class Execution:
             activity.task.cancel()
 
     # The end.
+
+    def _with_uploads(self, ended: SessionOutcome) -> SessionOutcome:
+        """The outcome with what the store lacks: a person has named a bucket, and it does not have the results."""
+        uploader = self._session.uploader
+        if uploader is None or ended.loss is not None:
+            return ended
+        ended = replace(ended, uploaded=not uploader.is_behind)
+        if ended.uploaded or ended.exit_code not in _CODES_OF_TRIALS:
+            return ended
+        return replace(ended, exit_code=StorageFailure.exit_code, trials_code=ended.exit_code)
 
     def _stuck(self) -> SessionOutcome:
         """The counts while a task's code blocks the session; called from another thread."""
@@ -545,7 +574,8 @@ class Execution:
         except StorageFailure:
             counts = self.progress.state_counts()
         how, code = self._how_and_exit_code(counts)
-        ended = SessionOutcome(how, code, counts, self._refusal or self._redo_text())
+        warning = " ".join(filter(None, [self._refusal or self._redo_text(), self._doubt_text()]))
+        ended = SessionOutcome(how, code, counts, warning)
         try:
             last = self._session.close(how, code, ledger=self._ledger())
             return replace(ended, counts=last or counts)
@@ -558,6 +588,14 @@ class Execution:
             warning = f"The end of the session could not be recorded. {error}"
             code = code if self._interrupt.has_arrived else error.exit_code
             return replace(ended, exit_code=code, warning=warning)
+
+    def _doubt_text(self) -> str:
+        """What is said of a session that ends while its lease could not be renewed."""
+        if not (paused := self._session.lease.paused_text()):
+            return ""
+        since = paused.removeprefix("paused: ").partition(";")[0]
+        count = "results since then are in the spool, and count unless another session has taken the run"
+        return f"{since[0].upper()}{since[1:]}: {count}."
 
     def _ledger(self) -> dict[str, Any]:
         odd = self._odd_replies.counts

@@ -76,6 +76,8 @@ class Progress:
     """The calls in flight, and the tokens that this session has spent."""
     holds: Callable[[], Sequence[Hold]] = tuple
     """Why nothing new starts now, and since when."""
+    lease_text: Callable[[], str] = str
+    """Why nothing starts while the lease is in doubt, in words; nothing where it is not, or where that is not known."""
     lag: Callable[[], str] = str
     """How far the run's store is behind, in words; nothing where it is not."""
     concurrency: Callable[[], int | None] = lambda: None

@@ -1,7 +1,9 @@
 """An object store: keeps the segments of a run in case its machine is lost.
 
 Keys are relative to the run's URL. A conditional write either wins or loses, and says which; `probe` detects a store
-that ignores the condition, and leases refuse it. Any other answer is a StorageFailure, which callers may retry.
+that ignores the condition, and leases refuse it. An object counts as missing only if the store lists its objects
+without it: a bucket that answers 404 for everything is a failing store. Whatever else its library raises is a
+StorageFailure, which callers may retry.
 """
 
 import contextlib
@@ -11,12 +13,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
-from holdfast.storage.object_store_errors import failure_hint, failure_reason, is_lost_race
+from holdfast.storage.object_store_errors import (
+    INTACT,
+    failure_hint,
+    failure_reason,
+    is_lost_race,
+    is_not_found,
+)
 from holdfast.storage.operating_system import sync_file
 from holdfast.storage.store_url import SCHEMES, is_url
 
 _CHUNK = 1 << 20
 _PROBE = ".holdfast-probe"
+_LIBRARY_ERRORS = (OSError, RuntimeError, ValueError, TypeError, LookupError)
+"""What the store's library raises beside its own errors, as for an answer that it cannot read."""
 
 
 class StoredObject(NamedTuple):
@@ -82,12 +92,40 @@ class ObjectStore:
         """Turns what the store's library raises into a StorageFailure with one sentence."""
         try:
             yield
-        except FileNotFoundError:
-            raise
-        except (self._obstore.exceptions.BaseError, OSError) as error:
+        except (self._obstore.exceptions.BaseError, *_LIBRARY_ERRORS) as error:
             raise StorageFailure(
                 f"{self.url} failed to {what}: {failure_reason(error)}.", hint=failure_hint(error)
             ) from error
+
+    def _lists(self, key: str) -> bool:
+        """Whether an object is among those that the store lists.
+
+        Raises:
+            StorageFailure: it does not list them, so that a 404 says nothing about the object.
+        """
+        try:
+            with self._as_storage_failure(f"list {key}"):
+                # Keys are listed in order, from just before this one.
+                pages = self._obstore.list(self._store, key.rpartition("/")[0] or None, offset=key[:-1])
+                return next((one["path"] for page in pages for one in page if one["path"] >= key), "") == key
+        except StorageFailure as failure:
+            raise StorageFailure(
+                f"The store answers 404 for {key}, and does not say what exists: {failure.message}", hint=failure.hint
+            ) from failure
+
+    def _open(self, key: str) -> Any | None:
+        """An object to be read, or None if it does not exist.
+
+        Raises:
+            StorageFailure: the store failed, or answers 404 for an object that it lists.
+        """
+        # Twice: another process may store it between the two requests.
+        for _ in range(2):
+            with self._as_storage_failure(f"read {key}"), contextlib.suppress(FileNotFoundError):
+                return self._obstore.get(self._store, key)
+            if not self._lists(key):
+                return None
+        raise StorageFailure(f"The store answers 404 for {self.url}/{key}, which it lists.", hint=INTACT)
 
     def put_file(self, key: str, path: Path) -> None:
         """Stores a file as it is, in parts where it is large."""
@@ -128,22 +166,24 @@ class ObjectStore:
         with self._as_storage_failure(f"store {key}"):
             try:
                 return str(self._obstore.put(self._store, key, data, mode=mode, use_multipart=False)["e_tag"] or "")
-            except (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError):
-                return None
-            except FileNotFoundError:
-                return None
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError, exceptions.NotModifiedError) as error:
+                if not is_not_found(error):
+                    return None
             except exceptions.GenericError as error:
                 if is_lost_race(error):
                     return None
                 raise
+        # The condition was that the object is the one with a tag: the store says that there is none.
+        if self._lists(key):
+            raise StorageFailure(f"The store answers 404 for {self.url}/{key}, which it lists.", hint=INTACT)
+        return None
 
     def get(self, key: str) -> tuple[bytes, str] | None:
         """A small object and its tag, or None if it does not exist."""
+        found = self._open(key)
+        if found is None:
+            return None
         with self._as_storage_failure(f"read {key}"):
-            try:
-                found = self._obstore.get(self._store, key)
-            except FileNotFoundError:
-                return None
             return bytes(found.bytes()), str(found.meta["e_tag"] or "")
 
     def head(self, key: str, size: int) -> bytes:
@@ -154,11 +194,11 @@ class ObjectStore:
         """A number of bytes of an object; none if it does not exist."""
         if not size:
             return b""
-        with self._as_storage_failure(f"read {key}"):
-            try:
-                return bytes(self._obstore.get_range(self._store, key, start=start, length=size))
-            except FileNotFoundError:
-                return b""
+        with self._as_storage_failure(f"read {key}"), contextlib.suppress(FileNotFoundError):
+            return bytes(self._obstore.get_range(self._store, key, start=start, length=size))
+        if self._lists(key):
+            raise StorageFailure(f"The store answers 404 for {self.url}/{key}, which it lists.", hint=INTACT)
+        return b""
 
     def fetch(self, key: str, path: Path) -> int:
         """Copies an object into a new file, a piece at a time, and syncs it; its size.
@@ -177,17 +217,24 @@ class ObjectStore:
         return size
 
     def _parts(self, key: str) -> Iterator[Any]:
+        found = self._open(key)
+        if found is None:
+            raise FileNotFoundError(f"{self.url}/{key} does not exist")
         with self._as_storage_failure(f"read {key}"):
-            yield from self._obstore.get(self._store, key).stream(min_chunk_size=_CHUNK)
+            yield from found.stream(min_chunk_size=_CHUNK)
 
     def holds(self, key: str, path: Path) -> bool:
         """Whether an object is, byte for byte, the file."""
+        found = self._open(key)
+        if found is None:
+            return False
         with self._as_storage_failure(f"read {key}"), path.open("rb") as file:
-            try:
-                found = self._obstore.get(self._store, key)
-            except FileNotFoundError:
-                return False
             return all(file.read(len(part)) == bytes(part) for part in found.stream()) and not file.read(1)
+
+    def stored_at(self, key: str) -> float:
+        """When an object was stored, by the store's clock, in seconds since the epoch."""
+        with self._as_storage_failure(f"read {key}"):
+            return float(self._obstore.head(self._store, key)["last_modified"].timestamp())
 
     def list(self, prefix: str = "") -> list[StoredObject]:
         """Every object below a prefix, sorted by key."""

@@ -8,7 +8,7 @@ from holdfast.analysis.money import money_text
 from holdfast.analysis.score_table import score_text
 from holdfast.engine.group_progress import GroupProgress
 from holdfast.engine.progress import Progress
-from holdfast.engine.scheduling.admission import DRAIN, FIRST_REPLY
+from holdfast.engine.scheduling.admission import DRAIN, FIRST_REPLY, LEASE
 from holdfast.terminal.text import duration_text, quantity
 from holdfast.terminal.width import one_line
 
@@ -37,7 +37,8 @@ def progress_parts(progress: Progress) -> Iterator[str]:
         yield f"{duration_text(eta)} left"
     yield f"{progress.active} running"
     if reasons := [hold.reason for hold in holds if hold.reason != FIRST_REPLY]:
-        yield "stopping" if is_stopping else f"paused: {', '.join(reasons)}"
+        paused = progress.lease_text() if LEASE in reasons else ""
+        yield "stopping" if is_stopping else paused or f"paused: {', '.join(reasons)}"
     elif waited := [hold.model for hold in holds]:
         yield one_line(f"waiting for the first reply of {', '.join(waited)}", _MOST_CHARACTERS)
     yield from _spent_parts(progress)

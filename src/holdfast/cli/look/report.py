@@ -19,6 +19,7 @@ from holdfast.cli.ui.named_run import find_named_run
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import UsageError
+from holdfast.run.confirmed_results import open_results
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import LATEST
@@ -47,9 +48,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Print scores and coverage of RUN, complete or not. Without RUN, the newest run."""
-    with contextlib.closing(RunReader(find_named_run(run))) as reader:
+    with contextlib.closing(open_results(find_named_run(run))) as reader:
         check_bounds(bounds, reader.fold.plan)
-        report, notes = make_report(reader), describe_inconsistencies(reader)
+        report, notes = make_report(reader), [*reader.count_notes, *describe_inconsistencies(reader)]
         results = compare_bounds(bounds, reader.fold.plan, report.tasks)
         compared = _calibration(reader, labels, pass_at, calibration)
     if as_json:

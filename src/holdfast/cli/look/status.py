@@ -21,6 +21,7 @@ from holdfast.cli.ui.session_table import session_lines
 from holdfast.cli.ui.table import Column, table_lines
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
+from holdfast.run.confirmed_results import open_results
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.core.start_time import start_time
@@ -66,7 +67,7 @@ class _ShownRun(NamedTuple):
 
 
 def _shown_run(root: Path) -> _ShownRun:
-    with contextlib.closing(RunReader(root)) as reader:
+    with contextlib.closing(open_results(root)) as reader:
         status = run_status(reader)
         return _ShownRun(status, _next_lines(status, reader))
 
@@ -168,6 +169,8 @@ def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "cost", f"{least}{money_text(status.cost, status.currency)}"
     if status.samplings is not None:
         yield "sampling", _samplings_text(status.samplings)
+    if status.held_by and status.remote is not None and (paused := status.remote.lag.paused_text()):
+        yield "paused", paused.removeprefix("paused: ")
     if status.remote is not None and (lag := str(status.remote.lag)):
         yield "upload", lag
     if status.transcripts_lost:

@@ -30,7 +30,7 @@ class EndText:
             if loss.moved_to:
                 yield f"Check the run, then resume it with: holdfast resume {shell_word(loss.moved_to)}"
             return
-        if self._ended.exit_code == 0 and self._counts.is_complete:
+        if self._ended.code_by_trials == 0 and self._counts.is_complete:
             yield f"Complete: {self._finished_text('trials')}."
             yield f"See the answers with: holdfast show {shell_word(self._place)}"
             return
@@ -61,7 +61,7 @@ class EndText:
             return f"Stopped: {counts.valid} of {counts.planned} valid; {self._no_reply_text()}"
         how = "" if self._ended.how == INCOMPLETE else f" ({self._ended.how})"
         done = "Selected answers are scored" if self._is_rescoring else "Selected trials are finished"
-        stopped = f"Stopped{how}" if self._ended.exit_code else done
+        stopped = f"Stopped{how}" if self._ended.code_by_trials else done
         return f"{stopped}: {self._finished_text('trials finished')}, {counts.remaining_text()}."
 
     def _finished_text(self, what: str) -> str:
@@ -79,7 +79,7 @@ class EndText:
     def _got_no_reply(self) -> bool:
         """Whether trials remain for this reason only."""
         reasons = self._counts.remaining_by_reason.keys()
-        return bool(self._ended.exit_code and reasons) and reasons <= {NO_REPLY, REFUSED}
+        return bool(self._ended.code_by_trials and reasons) and reasons <= {NO_REPLY, REFUSED}
 
     def _no_reply_text(self) -> str:
         """The error as it is, with what to check, then what happens; a refusal would be repeated on resume."""

@@ -35,6 +35,7 @@ from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
 from holdfast.spec import Drift
 from holdfast.spec.compare import GONE, Difference
+from holdfast.storage.store_url import is_url
 from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.terminal.text import fitted, printable, quantity
 
@@ -143,6 +144,8 @@ def _print_complete(
             "warning": None,
             "warnings": [],
             "failures": [],
+            # Whatever was missing there has just been uploaded.
+            "uploaded": True if is_url(complete.place) else None,
             "not_uploaded": None,
         }
         print_json({**found, "counts": counts, **rest, **scores_object(scores, bounds)})
@@ -224,9 +227,9 @@ class EndMessage:
             return ended.exit_code
         self._is_printed = True
         # A disk that has failed, or a run that another process holds, is not read again.
-        is_readable = with_scores and ended.exit_code not in _LOST_RUN
+        is_readable = with_scores and ended.code_by_trials not in _LOST_RUN
         scores = read_scores(str(self._started.root), self._started.session.number) if is_readable else None
-        below = failures_under(self._bounds, scores, ended.exit_code)
+        below = failures_under(self._bounds, scores, ended.code_by_trials)
         code = ended.exit_code or int(bool(below))
         try:
             self._print_notes(ended, scores)
@@ -271,6 +274,7 @@ class EndMessage:
             "warning": ended.warning or None,
             "warnings": [*self._started.warnings, *(self._started.decision.notes if self._started.decision else [])],
             "failures": ended.failures,
+            "uploaded": ended.uploaded,
             "not_uploaded": (self._started.not_uploaded_text() or None) if ended.loss is None else None,
             "resume": _resume_command(ended.counts, place) if place else None,
         }

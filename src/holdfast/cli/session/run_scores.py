@@ -18,9 +18,9 @@ from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import HoldfastError
 from holdfast.journal.index.database import INDEX_ERRORS
+from holdfast.run.confirmed_results import open_results
 from holdfast.run.core.records import PlanEntry, SessionRecord
 from holdfast.run.core.task_stops import TaskStop
-from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import find_run
 from holdfast.terminal.text import printable
 
@@ -76,7 +76,7 @@ def read_scores(place: str, session: int = 0) -> RunScores | None:
     `session` is the number of the one that has just ended, if there was one.
     """
     try:
-        with contextlib.closing(RunReader(find_run(place))) as reader:
+        with contextlib.closing(open_results(find_run(place))) as reader:
             first = reader.sessions[0] if reader.sessions else None
             stops = list(reader.fold.stopped.values())
             ledger = session_ledger(reader, session)

@@ -15,13 +15,15 @@ from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_plan, start_run
 from holdfast.engine.opening.resume import ALL_TRIALS, resume_run
 from holdfast.engine.planning.selection import SelectionRequest
-from holdfast.errors import NotARun, UsageError
+from holdfast.errors import NotARun, StorageFailure, UsageError
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
 from holdfast.run.remote.merged_view import open_merged_view
 from holdfast.run.remote.run_objects import list_run_objects, run_id_in_store
 from holdfast.run.remote.spool import newest_session
+from holdfast.run.remote.upload_lag import segments_text
+from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.remote.uploader import Uploader
 from holdfast.run.session.store_copy import StoreCopy
@@ -62,7 +64,7 @@ def start_remote_run(
     store = ObjectStore(url)
     store.probe()
     with contextlib.ExitStack() as undo:
-        lease = RemoteLease(store)
+        lease = RemoteLease(store, lifetime=spec.runner.lease)
         undo.callback(lease.release)
         root = spool_root(url)
         uploader = _uploader(UploadSet(store, Layout(root)), spec)
@@ -119,7 +121,7 @@ def resume_remote_run(
     store.probe()
     with contextlib.ExitStack() as undo:
         root = spool_root(url)
-        lease = RemoteLease(store, above=newest_session(store, root))
+        lease = RemoteLease(store, above=newest_session(store, root), lifetime=spec.runner.lease)
         undo.callback(lease.release)
         downloaded = _fill_spool(store, root)
         uploads = UploadSet(store, Layout(root))
@@ -150,6 +152,12 @@ def upload_rest(url: str) -> None:
     lease = RemoteLease(store, above=newest_session(store, layout.root))
     try:
         uploads.upload(everything=True)
+    except StorageFailure as failure:
+        left = segments_text(len(uploads.missing(everything=True)))
+        raise StorageFailure(
+            f"Not in {url} yet, but safe in {layout.root}: {left}. {failure.message}",
+            hint=f"Upload them, once the store answers, with: holdfast resume {url}",
+        ) from failure
     finally:
         lease.release()
     if uploads.conflict is not None:
@@ -203,7 +211,9 @@ def _name_url(root: Path, store: ObjectStore) -> None:
 
 
 def _uploader(uploads: UploadSet, spec: EvalSpec) -> Uploader:
-    return Uploader(uploads, interval=spec.runner.upload_interval)
+    is_counted = spec.runner.durability == "remote"
+    schedule = UploadSchedule(spec.runner.upload_interval, grows=not is_counted)
+    return Uploader(uploads, schedule, keeps_watermark=is_counted)
 
 
 def _attach_store(
@@ -211,4 +221,5 @@ def _attach_store(
 ) -> StartedSession:
     counts_when_uploaded = started.prepared.spec.runner.durability == "remote"
     started.session.attach_store(StoreCopy(lease, uploader, counts_when_uploaded))
-    return replace(started, url=uploader.url, warnings=[*warnings, *started.warnings])
+    clock = filter(None, [lease.clock_warning()])
+    return replace(started, url=uploader.url, warnings=[*warnings, *started.warnings, *clock])

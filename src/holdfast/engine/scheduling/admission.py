@@ -38,13 +38,15 @@ class Admission:
         mark: AdmissionMark,
         is_held: Callable[[], bool] = lambda: True,
         on_change: Callable[[LimitChanged], None] = lambda _event: None,
+        lease_text: Callable[[], str] = str,
     ) -> None:
-        """`is_held` says whether the lease is held, and raises once it is lost; `on_change` hears of limits and holds.
+        """`is_held` says whether the lease is held, and raises once it is lost; `lease_text` why it is not, for people;
+        `on_change` hears of limits and holds.
 
         The closing of admission is reported by the code that closes it.
         """
         self._limits, self._capacity, self._holds, self._mark = limits, capacity, holds, mark
-        self._is_held, self._on_change = is_held, on_change
+        self._is_held, self._on_change, self._lease_text = is_held, on_change, lease_text
         self.is_closed = False
         self.tally = CallTally()
 
@@ -75,7 +77,8 @@ class Admission:
         """Places a hold; whether it is new."""
         is_new = self._holds.place(reason, model)
         if is_new:
-            self._on_change(LimitChanged(ADMISSION, 0, reason, model))
+            detail = self._lease_text() if reason == LEASE else ""
+            self._on_change(LimitChanged(ADMISSION, 0, reason, model, detail=detail))
         return is_new
 
     def release(self, reason: str, model: str = ALL_MODELS) -> None:

@@ -117,7 +117,7 @@ class FoldWriter:
     def add(self, frame: Origin, segment: int, offset: int, records: Sequence[FoldedRecord | None]) -> None:
         """Takes in the records of a frame; each frame once."""
         if self._cut is not None:
-            records = [entry if entry is not None and self._cut.admits(frame, entry) else None for entry in records]
+            records = [entry and self._cut.apply(frame, entry) for entry in records]
         found, at = self._found, FrameAt(frame, pack_place(segment, offset))
         for place, entry in enumerate(records):
             if entry is None:

@@ -113,6 +113,8 @@ class RunReader:
         self._reader_index: ReaderIndex | None = None
         self._unsound = False
         """Whether the run's own index exists and is unusable."""
+        self.count_notes: list[str] = []
+        """What a person should know of what counts here."""
         self._frames: dict[tuple[int, int], ReadFrame] = {}
         self._frame_bytes = 0
         # Before the journal: whoever writes to it comes further meanwhile.

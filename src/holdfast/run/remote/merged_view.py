@@ -108,6 +108,11 @@ def _read_tags(root: Path) -> dict[str, str]:
         return {}
 
 
+def tags_in_store(view: Path) -> dict[str, str]:
+    """The objects that the store listed when the view was last opened; none if it did not answer."""
+    return _read_tags(view)
+
+
 def _write_tags(root: Path, entries: list[StoredObject]) -> None:
     temporary = root / f".{_TAGS}.{os.getpid()}"
     temporary.write_bytes(msgspec.json.encode({entry.key: entry.tag for entry in entries}))

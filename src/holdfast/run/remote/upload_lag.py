@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.storage.leases.remote import paused_text
+
 LAG_FILE = "upload.json"
 
 
@@ -19,6 +21,12 @@ class UploadLag(msgspec.Struct):
     failing_since: float | None = None
     """By the clock of this process; None while the store takes what it is given."""
     reason: str = ""
+    paused_since: str = ""
+    """Since when the lease could not be renewed, while nothing starts because of that."""
+
+    def paused_text(self) -> str:
+        """What is said while nothing starts because the lease could not be renewed; else empty."""
+        return paused_text(self.paused_since)
 
     def __str__(self) -> str:
         waiting = f"{segments_text(self.segments)} not uploaded yet" if self.segments else ""

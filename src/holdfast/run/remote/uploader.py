@@ -1,35 +1,56 @@
 """Uploading a run while it grows: a local spool holds it, and sealed segments are uploaded byte for byte.
 
-A store that fails is retried with growing pauses and never stops the run; the lag is written where other processes can
-read it. Under `durability: remote` a trial counts only once its segment is in the store.
+A store that fails is retried with growing pauses, whatever it or its library does, and an upload that fails stops
+nothing; the lag is written where other processes can read it. Under `durability: remote` a trial counts only once its
+segment is in the store.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 
-from holdfast.errors import SegmentConflict, StorageFailure
+import msgspec
+
+from holdfast.errors import HoldfastError, SegmentConflict
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter
 from holdfast.run.remote.upload_lag import LAG_FILE, UploadLag, segments_text, write_lag
+from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet, segment_key
+from holdfast.run.remote.upload_watermark import (
+    ConfirmedSegments,
+    confirmed_segments,
+    write_watermark,
+)
 from holdfast.run.session.store_copy import ReportUpload
 from holdfast.run.session.watermarks import Watermarks
 from holdfast.storage.tolerated_failures import ToleratedFailures
 
 UPLOADS = "objects in the store"
 """Under this name the ledger of a session counts what the store did not take."""
-_LONGEST_UPLOAD_PAUSE = 30.0
+_SURVIVED = (HoldfastError, OSError, RuntimeError, ValueError, TypeError, LookupError)
+"""What a round may end with, and the next one still comes: a failing store or disk, an event loop that is closed."""
+_NOTED_SECONDS = 1.0
+"""How often, while uploads fail, it is looked at what other processes should know."""
+_LAST_SECONDS, _LAST_SECONDS_OF_FAILING = 60.0, 10.0
+"""How long a session waits for its last uploads; less where the store has been failing for half a minute."""
+_FAILING_SECONDS = 30.0
 
 
 class Uploader:
     """Uploads a spool's files to the store, in a thread of its own."""
 
-    def __init__(self, uploads: UploadSet, *, interval: float) -> None:
-        self._uploads, self.interval = uploads, interval
+    def __init__(self, uploads: UploadSet, schedule: UploadSchedule, *, keeps_watermark: bool = False) -> None:
+        """With `keeps_watermark`, what the store has confirmed is kept beside the spool, for readers."""
+        self._uploads, self._schedule, self._keeps_watermark = uploads, schedule, keeps_watermark
+        self._paused_since: Callable[[], str] = str
+        self._kept: ConfirmedSegments | None = None
+        self._noted: UploadLag | None = None
         self.failures = ToleratedFailures()
         self._journal: JournalWriter | None = None
         self._session = self._own = 0
@@ -52,6 +73,11 @@ class Uploader:
         return self._uploads.store.url
 
     @property
+    def interval(self) -> float:
+        """How often, in seconds, what was written is sealed and uploaded; it may grow."""
+        return self._schedule.interval
+
+    @property
     def lag(self) -> UploadLag:
         return self._uploads.lag
 
@@ -69,6 +95,10 @@ class Uploader:
         """A segment that the store holds with other bytes, if there is any: then not everything can be uploaded."""
         return self._uploads.conflict
 
+    def watch_lease(self, paused_since: Callable[[], str]) -> None:
+        """From now on the lag also says since when nothing starts because the lease could not be renewed."""
+        self._paused_since = paused_since
+
     def start(self, journal: JournalWriter) -> None:
         """Starts to upload what the session writes; `journal` is its writer in this process."""
         self._journal, self._session, self._own = journal, journal.session, journal.writer
@@ -78,7 +108,7 @@ class Uploader:
     def sealed(self, ident: SegmentId, last_seq: int) -> None:
         """A segment has been sealed; called by the journal's writer in this process."""
         self._sealed.append((ident, last_seq))
-        if not self._is_rolling:
+        if not self._is_rolling and self.lag.failing_since is None:
             # A full segment is uploaded at once: at this rate the next round would be late.
             self._wake.set()
 
@@ -94,16 +124,27 @@ class Uploader:
 
     def _run(self) -> None:
         # The first round at once: from then on the store knows of this session.
-        pause = 0.0
         while not self._stop:
-            self._wake.wait(pause)
             self._wake.clear()
-            pause = self.interval if self._round() else min(max(pause, 0.25) * 2, _LONGEST_UPLOAD_PAUSE)
+            pause = self._schedule.pause(succeeded=self._round())
+            self._note_lag()
+            self._wait(pause)
+
+    def _wait(self, pause: float) -> None:
+        """Waits until the next round is due; meanwhile the lease may run out or be renewed."""
+        deadline = time.monotonic() + pause
+        while not self._wake.is_set() and (left := deadline - time.monotonic()) > 0:
+            self._wake.wait(min(left, _NOTED_SECONDS))
             self._note_lag()
 
     def _note_lag(self) -> None:
+        """Writes the lag for other processes, if it has changed."""
+        self.lag.paused_since = self._paused_since()
+        if self.lag == self._noted:
+            return
         try:
             write_lag(self._uploads.layout.root, self.lag)
+            self._noted = msgspec.structs.replace(self.lag)
         except OSError as error:
             self.failures.note(LAG_FILE, error)
 
@@ -114,14 +155,12 @@ class Uploader:
             if (journal := self._journal) is not None and not self._stop:
                 self._roll(journal)
             self._uploads.upload(everything=self._is_over)
+            self._keep_watermark()
             self._confirm()
             self._report_round(self.conflict.message if self.conflict is not None else "")
-        except StorageFailure as failure:
-            if self.lag.failing_since is None:
-                self.lag.failing_since = time.monotonic()
-            self.lag.reason = failure.message
-            self.failures.note(UPLOADS, failure.message)
-            self._report_round(failure.message)
+        except _SURVIVED as error:
+            reason = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+            self._note_failure(reason)
             return False
         finally:
             with self._done:
@@ -129,6 +168,24 @@ class Uploader:
                 self._done.notify_all()
         self.lag.failing_since, self.lag.reason = None, self._report_conflict()
         return True
+
+    def _note_failure(self, reason: str) -> None:
+        if self.lag.failing_since is None:
+            self.lag.failing_since = time.monotonic()
+        self.lag.reason = reason
+        self.failures.note(UPLOADS, reason)
+        with contextlib.suppress(*_SURVIVED):
+            # Whoever listens may be gone.
+            self._report_round(reason)
+
+    def _keep_watermark(self) -> None:
+        """Keeps what the store has, before anybody counts on it."""
+        if not self._keeps_watermark:
+            return
+        found = confirmed_segments(self._uploads.layout.journal, lambda path: self._uploads.is_uploaded(_key_of(path)))
+        if found != self._kept:
+            write_watermark(self._uploads.layout.root, found)
+            self._kept = found
 
     def _report_round(self, failure: str) -> None:
         """Reports what differs from the last report, before the callers that wait for the round continue.
@@ -168,7 +225,10 @@ class Uploader:
     # Ending.
 
     def flush(self, seconds: float) -> bool:
-        """Seals and uploads now; whether everything is uploaded within this many seconds."""
+        """Seals and uploads now; whether everything is uploaded within this many seconds.
+
+        A store that fails is not asked more often because of this.
+        """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._wait_for_round(deadline)
@@ -180,20 +240,36 @@ class Uploader:
     def _wait_for_round(self, deadline: float) -> None:
         with self._done:
             before = self._rounds
-            self._wake.set()
+            if self.lag.failing_since is None:
+                self._wake.set()
             self._done.wait_for(lambda: self._rounds > before, timeout=max(deadline - time.monotonic(), 0.01))
 
-    def finish(self, seconds: float = 60.0) -> None:
+    def finish(self, seconds: float = _LAST_SECONDS) -> None:
         """Uploads what the session's end has added, and what a writer that was killed has left.
 
         For at most this many seconds; the rest is uploaded next time.
         """
         self._journal, self._is_over = None, True
+        since = self.lag.failing_since
+        if since is not None:
+            # Once more at once, and from then on with pauses that grow again.
+            self._schedule.forgive()
+            self._wake.set()
+            if time.monotonic() - since > _FAILING_SECONDS:
+                seconds = min(seconds, _LAST_SECONDS_OF_FAILING)
         self.flush(seconds)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether anything that the spool's journal holds is not in the store; for when the session has ended."""
+        return bool(self._left())
+
+    def _left(self) -> list[Path]:
+        return [path for path in self._uploads.missing(everything=True) if path.stat().st_size]
 
     def left_text(self) -> str:
         """What is not in the store yet, where it is, and how to upload it; for when the session has ended."""
-        left = [path for path in self._uploads.missing(everything=True) if path.stat().st_size]
+        left = self._left()
         if not left:
             return ""
         reason = str(self.conflict or self.lag.reason or "The session ended before they were uploaded.")
@@ -216,3 +292,7 @@ class Uploader:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+
+
+def _key_of(path: Path) -> str:
+    return f"journal/{path.name}"

@@ -109,8 +109,12 @@ class RunSession:
             self.counts.count_when_uploaded(uploader)
         for source in (store.lease.failures, uploader.failures):
             self._watch_failures(source)
+        # At once: a session that is killed before its first renewal has published what it started with.
+        finished = self.reader.fold.counts.finished
+        self._finished = lambda: finished
         store.lease.publish(self._progress, self.number)
         self._writers.change(seal_seconds=uploader.interval, counts_when_uploaded=store.counts_when_uploaded)
+        uploader.watch_lease(store.lease.paused_since)
         uploader.report_confirmed(self._pass_on_confirmed)
         uploader.start(self.sink.journal)
 
@@ -154,7 +158,9 @@ class RunSession:
     def _pass_on_confirmed(self, confirmed: dict[int, int]) -> None:
         """Tells the other writers what of theirs the store has; the uploader is in this process."""
         try:
-            self._writers.change(uploaded=confirmed)
+            if self.uploader is not None:
+                # The interval grows with the age of the session, for all its writers.
+                self._writers.change(uploaded=confirmed, seal_seconds=self.uploader.interval)
         except OSError as error:
             self.derived.note(WRITERS_NAME, error)
 

@@ -12,7 +12,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.storage import Lease, RealFileSystem
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.holder import AcknowledgedFrames, UnrecordedEnd
-from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease
+from holdfast.storage.leases.remote import LocalAndRemoteLease, RemoteLease, paused_text
 
 INTACT_HINT = "All synced records are intact; see `holdfast status`, then resume."
 _CHECK_SECONDS = 0.2
@@ -55,6 +55,8 @@ class SessionLease:
         self._find_journal_loss: Callable[[], RunGone | None] = lambda: None
         self._journal_loss: RunGone | None = None
         self._report: Callable[[bool], None] = lambda _: None
+        self._paused_since: Callable[[], str] = str
+        self._is_ending = False
         self._use(lease, place)
 
     def _use(self, lease: Lease, place: str) -> None:
@@ -64,6 +66,15 @@ class SessionLease:
     def add_store(self, remote: RemoteLease, url: str) -> None:
         """From now on the session holds the run only while it holds this lease too."""
         self._use(LocalAndRemoteLease(self._lease, remote), url)
+        self._paused_since = remote.paused_since
+
+    def paused_text(self) -> str:
+        """What is said while the lease in a store could not be renewed in time; empty while it is held."""
+        return paused_text(self._paused_since())
+
+    def stop_waiting(self) -> None:
+        """The session is about to end: whoever waits for the lease is cancelled, with its record on disk."""
+        self._is_ending = True
 
     def watch_journal(self, find_loss: Callable[[], RunGone | None]) -> None:
         """From now on the segment that is being written belongs to the place that is held."""
@@ -138,6 +149,8 @@ class SessionLease:
         while not self.is_held():
             if self.is_lost():
                 raise self.lost_error()
+            if self._is_ending:
+                raise asyncio.CancelledError
             await asyncio.sleep(_CHECK_SECONDS)
         self._report(True)
 

@@ -33,7 +33,7 @@ class SegmentUploader(Protocol):
 
     @property
     def interval(self) -> float:
-        """How often, in seconds, what was written is sealed and uploaded."""
+        """How often, in seconds, what was written is sealed and uploaded; it may grow."""
 
     def uploaded_seq(self, writer: int) -> int:
         """The last frame of this writer of the session that the store has confirmed."""
@@ -44,6 +44,13 @@ class SegmentUploader(Protocol):
 
     def lag_text(self) -> str:
         """How far the store is behind, in words; empty where it is not."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether anything is not in the store; for when the session has ended."""
+
+    def watch_lease(self, paused_since: Callable[[], str]) -> None:
+        """From now on the lag also says since when nothing starts because the lease could not be renewed."""
 
     def report_uploads(self, report: ReportUpload) -> None:
         """From now on reports what every round has uploaded or failed to, in the uploader's thread."""

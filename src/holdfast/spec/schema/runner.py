@@ -71,8 +71,19 @@ class RunnerSpec(Block, frozen=True):
     Example: `remote`
     """
 
-    upload_interval: Annotated[Seconds, Drift.THROUGHPUT] = 5.0
-    """For a run in an object store: after how many seconds finished records are uploaded. Example: `30`"""
+    upload_interval: Annotated[Seconds | None, Drift.THROUGHPUT] = None
+    """For a run in an object store: after how many seconds finished records are uploaded. At most that much is lost
+    with a machine under `durability: local`. Default: 5; under `durability: local` 60 once a session has run for ten
+    minutes, so that a long run has few objects.
+    Example: `30`
+    """
+
+    lease: Annotated[Seconds, Drift.THROUGHPUT] = 30.0
+    """For a run in an object store: how many seconds a session may continue while it cannot renew its lease there.
+    Then it pauses until the store answers. Another machine has to wait as long before it takes over the run of a
+    machine that was lost.
+    Example: `5m`
+    """
 
     show_progress: Annotated[bool, Drift.THROUGHPUT] = True
     """Whether progress is shown. Example: `false`"""

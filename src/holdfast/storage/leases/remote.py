@@ -1,13 +1,12 @@
 """One writer, also across machines: a lease is an object in the store, written with conditional writes only.
 
 The holder renews it well before its lifetime ends. By its own monotonic clock it neither starts nor acknowledges
-anything once that lifetime has passed without a renewal. A taker watches the object for a whole lifetime on its own
-clock, and takes over only if nothing moved. Wall clocks are never compared. The object also shows people who holds the
-run and its progress.
+anything once that lifetime has passed without a renewal, and continues once a renewal has succeeded. The object says
+how long its lifetime is: a taker watches it for that long on its own clock, and takes over only if nothing moved. Wall
+clocks are never compared. A failing store takes no lease away, and an object that somebody deleted is written again
+unless another session was faster. The object also shows people who holds the run and its progress.
 """
 
-import math
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -17,29 +16,30 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.errors import ConfigurationError, RunGone, RunHeld, StorageFailure
+from holdfast.errors import RunGone, RunHeld, StorageFailure
 from holdfast.storage.leases.holder import AcknowledgedFrames, LeaseHolder, UnrecordedEnd, is_alive, this_process
 from holdfast.storage.leases.local import LIFETIME_SECONDS, Lease
 from holdfast.storage.object_store import ObjectStore
 from holdfast.storage.tolerated_failures import ToleratedFailures
+from holdfast.terminal.text import duration_text, time_text
 
 LEASE_KEY = "lease.json"
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+"""Between renewals that fail; never longer than a third of a lifetime."""
+_CLOCK_SECONDS = 300.0
+"""Clocks that differ by more than this are worth a warning: S3 refuses requests from 15 minutes on."""
+_TRIES = 3
 
 
-def lifetime_seconds() -> float:
-    """How long a lease lasts without being renewed; everybody who shares a run must use the same.
+def _now_text() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
 
-    Raises:
-        ConfigurationError: HOLDFAST_LEASE_SECONDS is not a valid time.
-    """
-    text = os.environ.get("HOLDFAST_LEASE_SECONDS") or str(LIFETIME_SECONDS)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0.0 < seconds < math.inf:
-        raise ConfigurationError(f"HOLDFAST_LEASE_SECONDS is {text!r}, which is not a number of seconds.")
-    return seconds
+
+def paused_text(since: str) -> str:
+    """What is said of a session whose lease could not be renewed in time; empty for one that is not paused."""
+    if not since:
+        return ""
+    return f"paused: the lease could not be renewed since {time_text(since)}; resumes when the store answers"
 
 
 def seconds_since(at: str) -> float | None:
@@ -58,12 +58,15 @@ class PublishedLease(msgspec.Struct, frozen=True):
     beat: int
     finished: int
     planned: int
+    """0 while the holder has not counted yet."""
     at: str
     released: bool = False
     session: int = 0
     """The number of the holder's session. No other holder ever has it, so two never write the same segment."""
     behind: int = 0
     """How many segments were not uploaded yet."""
+    lifetime: float = LIFETIME_SECONDS
+    """How many seconds it lasts without a renewal; whoever wants to take it waits for that long."""
 
     def age_seconds(self) -> float | None:
         """How long ago it was published, going by two clocks that may differ; for people."""
@@ -73,7 +76,7 @@ class PublishedLease(msgspec.Struct, frozen=True):
         """Whether the holder seems to be at work; for display only."""
         alive = False if self.released else is_alive(self.holder)
         age = self.age_seconds()
-        return (age is not None and age < 2 * LIFETIME_SECONDS) if alive is None else alive
+        return (age is not None and age < 2 * self.lifetime) if alive is None else alive
 
 
 class HolderProgress(NamedTuple):
@@ -87,73 +90,122 @@ class HolderProgress(NamedTuple):
 class RemoteLease:
     """The right to execute a run in an object store, while it can be renewed."""
 
-    def __init__(self, store: ObjectStore, *, above: int = 0, lifetime: float | None = None) -> None:
+    def __init__(self, store: ObjectStore, *, above: int = 0, lifetime: float = LIFETIME_SECONDS) -> None:
         """Takes the lease, for a session whose number is above all that are known.
 
         Raises:
-            ConfigurationError: HOLDFAST_LEASE_SECONDS is not a valid time.
             RunHeld: another session holds it, or was faster.
             StorageFailure: the store cannot be reached.
         """
-        self._store, self._lifetime = store, lifetime or lifetime_seconds()
+        self._store, self._lifetime = store, lifetime
         self.session = above + 1
         self._holder = this_process()
         self._beat = 0
-        self._progress: Callable[[], HolderProgress] = HolderProgress
+        self._last = HolderProgress()
+        self._progress: Callable[[], HolderProgress] = lambda: self._last
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lost = False
+        self._failing_since = ""
         self.failures = ToleratedFailures()
         # Counted from before the request: a taker that has seen the object waits a lifetime, and must not be first.
-        begun = time.monotonic()
-        self._tag = self._acquire()
-        self._deadline = begun + self._lifetime
+        began = time.monotonic()
+        self._tag = self._acquire(is_known=above > 0)
+        self._deadline = began + self._lifetime
         self._thread = threading.Thread(target=self._keep_renewing, name="holdfast-lease", daemon=True)
         self._thread.start()
 
-    def _acquire(self) -> str:
+    def _acquire(self, *, is_known: bool) -> str:
         found = self._store.get(LEASE_KEY)
+        if found is None and is_known:
+            # Somebody has deleted it: its holder, if there is one, writes it again within a lifetime.
+            self._watch(None, self._lifetime, None)
         if found is None:
             tag = self._store.put_new(LEASE_KEY, self._encoded())
         else:
             published = decode_published_lease(found[0])
             if published is not None:
                 self.session = max(self.session, published.session + 1)
+                # What the last holder counted, until this one has counted.
+                self._last = HolderProgress(published.finished, published.planned, published.behind)
             if published is not None and not published.released:
                 self._wait_for_silence(published, found[1])
             tag = self._store.put_over(LEASE_KEY, self._encoded(), found[1])
-        if tag is None:
-            now = self._store.get(LEASE_KEY)
-            raise _remote_run_held(self._store, decode_published_lease(now[0]) if now else None)
-        return tag
+        return tag if tag is not None else self._own_tag()
+
+    def _own_tag(self) -> str:
+        """The tag of the object if it is this process's own: the answer to its write may have been lost."""
+        found = self._store.get(LEASE_KEY)
+        published = decode_published_lease(found[0]) if found else None
+        if found is None or published is None or not self._is_own_write(published):
+            raise _remote_run_held(self._store, published)
+        return found[1]
+
+    def _is_own_write(self, published: PublishedLease) -> bool:
+        """Whether the object is what this process wrote last."""
+        return (published.holder, published.beat) == (self._holder, self._beat)
 
     def _wait_for_silence(self, published: PublishedLease, tag: str) -> None:
-        """Returns once the holder is known to be dead, or has not moved for a lifetime."""
-        if is_alive(published.holder) is False:
-            return
-        deadline = time.monotonic() + self._lifetime
-        while time.monotonic() < deadline:
-            time.sleep(min(self._lifetime / 10, 1.0))
-            now = self._store.get(LEASE_KEY)
-            if now is None or now[1] != tag:
-                raise _remote_run_held(self._store, published)
+        """Returns once the holder is known to be dead, or has not moved for its own lifetime."""
+        if is_alive(published.holder) is not False:
+            self._watch(tag, published.lifetime, published)
+
+    def _watch(self, tag: str | None, lifetime: float, published: PublishedLease | None) -> None:
+        """Returns once the object was seen unchanged for a lifetime; with no tag, once it did not appear.
+
+        Raises:
+            RunHeld: somebody has written it meanwhile.
+            StorageFailure: the store did not answer for another lifetime.
+        """
+        deadline = time.monotonic() + lifetime
+        is_seen = False
+        while not is_seen or time.monotonic() < deadline:
+            time.sleep(min(lifetime / 10, 1.0))
+            try:
+                now = self._store.get(LEASE_KEY)
+            except StorageFailure:
+                is_seen = False
+                if time.monotonic() > deadline + lifetime:
+                    raise
+                continue
+            if (now[1] if now else None) != tag:
+                raise _remote_run_held(self._store, (decode_published_lease(now[0]) if now else None) or published)
+            is_seen = True
 
     def _encoded(self, *, released: bool = False) -> bytes:
         # Another content each time: a store's tag may be a digest, and the tag must change with every renewal.
         self._beat += 1
-        at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         finished, planned, behind = self._progress()
         published = PublishedLease(
-            self._holder, self._beat, finished, planned, at, released, session=self.session, behind=behind
+            self._holder,
+            self._beat,
+            finished,
+            planned,
+            _now_text(),
+            released,
+            session=self.session,
+            behind=behind,
+            lifetime=self._lifetime,
         )
         return msgspec.json.encode(published)
 
     def publish(self, progress: Callable[[], HolderProgress], session: int) -> None:
-        """From now on every renewal publishes this progress; a session's number that is higher is published at once."""
+        """From now on every renewal publishes this progress, the first one at once."""
         self._progress = progress
-        if self.session < session:
-            self.session = session
-            self.renew()
+        self.session = max(self.session, session)
+        self.renew()
+
+    def clock_warning(self) -> str:
+        """That the clock of this machine differs from the store's, where it does; for people, nothing depends on it."""
+        try:
+            apart = time.time() - self._store.stored_at(LEASE_KEY)
+        except StorageFailure:
+            return ""
+        if abs(apart) < _CLOCK_SECONDS:
+            return ""
+        how = f"{duration_text(abs(apart))} {'ahead of' if apart > 0 else 'behind'}"
+        wrong = "the ages of runs are shown wrong, and a store may refuse requests"
+        return f"The clock of this machine is {how} the store's: {wrong}."
 
     def is_held(self) -> bool:
         """Whether this process may begin and acknowledge work now."""
@@ -162,39 +214,63 @@ class RemoteLease:
     def is_lost(self) -> bool:
         return self.lost
 
+    def paused_since(self) -> str:
+        """Since when renewals have failed, once the lifetime has passed without one; empty while the lease is held."""
+        return "" if self.lost or self.is_held() else self._failing_since or _now_text()
+
     def _keep_renewing(self) -> None:
         # A third of the lifetime: one failed renewal does not stop the work.
-        while not self._stop.wait(self._lifetime / 3):
+        usual = self._lifetime / 3
+        pause, failing = usual, min(_FIRST_PAUSE, usual)
+        while not self._stop.wait(pause):
             self.renew()
+            if not self._failing_since:
+                pause, failing = usual, min(_FIRST_PAUSE, usual)
+            else:
+                pause, failing = failing, min(failing * 2, usual, _LONGEST_PAUSE)
 
     def renew(self) -> None:
-        """Tries to renew once; a store that cannot be reached leaves the lease to run out, another holder ends it."""
+        """Tries to renew once; a failing store leaves the lease to run out, another holder ends it."""
         with self._lock:
             if self.lost or self._stop.is_set():
                 return
-            begun = time.monotonic()
+            began = time.monotonic()
             try:
-                tag = self._store.put_over(LEASE_KEY, self._encoded(), self._tag)
+                tag = self._renewed_tag()
             except StorageFailure as failure:
+                self._failing_since = self._failing_since or _now_text()
                 self.failures.note(LEASE_KEY, failure.message)
                 return
+            self._failing_since = ""
             if tag is None:
-                # An answer may have been lost on its way: then the object is ours anyway.
-                self.lost = not self._is_own()
-                return
-            self._tag, self._deadline = tag, begun + self._lifetime
+                self.lost = True
+            else:
+                self._tag, self._deadline = tag, began + self._lifetime
 
-    def _is_own(self) -> bool:
-        try:
+    def _renewed_tag(self) -> str | None:
+        """The tag of the renewed object; None if another process has written it.
+
+        Raises:
+            StorageFailure: the store failed, so that it is not known.
+        """
+        for _ in range(_TRIES):
+            tag = self._store.put_over(LEASE_KEY, self._encoded(), self._tag)
+            if tag is not None:
+                return tag
             found = self._store.get(LEASE_KEY)
-        except StorageFailure:
-            # Unknown, so not lost yet: without a renewal the lease runs out by itself.
-            return True
-        published = decode_published_lease(found[0]) if found else None
-        if found is None or published is None or published.holder != self._holder:
-            return False
-        self._tag = found[1]
-        return True
+            if found is None:
+                # Deleted by somebody. Another session can have taken it only by writing it, so this one may.
+                self.failures.note(LEASE_KEY, "the object was deleted; it has been written again.")
+                tag = self._store.put_new(LEASE_KEY, self._encoded())
+                if tag is not None:
+                    return tag
+                continue
+            published = decode_published_lease(found[0])
+            if published is None or published.holder != self._holder:
+                return None
+            # An answer was lost on its way: the object is this process's own.
+            self._tag = found[1]
+        raise StorageFailure(f"{LEASE_KEY} changes all the time, and is this session's own.")
 
     def release(self) -> None:
         """Gives the lease back, so that the next session need not wait."""

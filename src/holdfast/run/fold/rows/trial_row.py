@@ -24,6 +24,7 @@ from holdfast.run.fold.rows.spent import (
     with_reply,
     with_slots,
 )
+from holdfast.run.fold.states import NOT_UPLOADED
 
 STATUSES = (Status.VALID, Status.LIMITED, Status.BLOCKED, Status.FAILED, Status.UNFINISHED)
 _KEPT_CODES = 3
@@ -46,7 +47,7 @@ UNUSED, SAVED, REFUSED_MODEL, GIVEN_UP_CALLS = "unused", "saved", "refused_model
 """What the ledger counts beside calls that repeat others: recorded replies that nobody asked for again, replies of
 other runs, calls that another model answered, whose replies were kept out, and calls that were given up in flight.
 """
-_BY_ERROR = {"closed": MODEL_DISABLED, "rejected": REFUSED, INTERRUPTED: INTERRUPTED}
+_BY_ERROR = {"closed": MODEL_DISABLED, "rejected": REFUSED, INTERRUPTED: INTERRUPTED, NOT_UPLOADED: NOT_UPLOADED}
 """By the kind of its error, why a trial remains whose model gave no reply; another tool may have been stopped in it."""
 MOST_CALLS = 1 << 40
 _LAST_MOMENT = (1 << 63) - 1
