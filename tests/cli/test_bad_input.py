@@ -349,3 +349,20 @@ def test_a_run_whose_name_begins_with_a_dash_can_be_named_as_printed(holdfast, t
     ended = holdfast("run", "eval.yaml", "--run-dir=-x", code=0)
     assert ended.out.endswith("See the answers with: holdfast show ./-x\n")
     holdfast("show", "./-x", code=0)
+
+
+@pytest.mark.parametrize("url", ["s3://bucket/run", "gs://bucket/run", "file:///tmp/run", "https://example.com/run"])
+def test_a_url_for_a_path_of_this_machine_makes_no_directory(holdfast, tmp_path, url):
+    """A path drops a slash of it: `fork --run-dir s3://…` made the directories `s3:` and those below."""
+    write_dataset(tmp_path, 3)
+    (tmp_path / "eval.yaml").write_text(changed())
+    holdfast("run", "eval.yaml", "--run-dir", "r", code=0)
+    for words, option in {
+        ("fork", "r", "--run-dir", url): "--run-dir",
+        ("init", url): "DIRECTORY",
+        ("export", "r", "--to", "jsonl", "--output", url): "--output",
+        ("recover", "s3://bucket/other", "--to", url): "--to",
+        ("resume", "r", "--log-file", url): "--log-file",
+    }.items():
+        said = refused(holdfast, tmp_path, *words, kind="usage")
+        assert f"{url} is a URL, and {option} takes a path on this machine." in said

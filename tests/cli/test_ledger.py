@@ -90,7 +90,7 @@ def test_steps_10_a_prompt_with_the_time_of_day_is_counted(holdfast, server, tmp
     ended = holdfast("resume", "r", code=0)
     sentence = (
         "2 recorded replies were not used and 2 calls were made again (task t): the requests were not the recorded"
-        " ones. See docs/solvers.md; holdfast verify"
+        " ones. See docs/solvers.md in Holdfast's repository; holdfast verify"
     )
     assert sentence in ended.err
     status = holdfast.json("status", "r", code=0)

@@ -12,6 +12,7 @@ from cli_calls import call
 from evals import write_eval
 from holdfast.analysis.notes import odd_answers
 from holdfast.analysis.status import SessionStatus
+from holdfast.api.run import Run
 from holdfast.cli.ui.session_table import session_lines
 from holdfast.run.fold.reader import RunReader
 
@@ -142,6 +143,17 @@ def test_a_refused_request_is_not_called_a_missing_reply(place, tmp_path):
     assert as_json(place, "status", "r")["remaining_by_reason"] == {"refused": 2}
     reported = place("report", "r", code=0).out
     assert "2 remaining: 2 refused" in reported and "no reply" not in reported
+
+
+def test_tokens_of_a_call_without_a_reply_are_unknown(place, tmp_path):
+    """What a server has computed before it failed is on no record: 0 would be a claim."""
+    eval_file = scripted(tmp_path, errors=[{"contains": "q1", "unavailable": {}}], default="x")
+    place("run", eval_file, "--run-dir", "r", "--set", "retry_deadline=0.1", code=1)
+    keys = {row["input"]: row["trial"] for row in as_json(place, "show", "r")["trials"]}
+    assert "tokens  unknown" in place("show", "r", keys["q1"], code=0).out
+    assert "tokens  1 in, 1 out" in place("show", "r", keys["q0"], code=0).out
+    frame = Run.open(tmp_path / "r").to_pandas(rows="steps").set_index("trial")
+    assert frame["input_tokens"].isna().to_dict() == {keys["q0"]: False, keys["q1"]: True}
 
 
 def test_empty_answers_are_counted(place, tmp_path):

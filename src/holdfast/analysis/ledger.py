@@ -16,7 +16,7 @@ from holdfast.run.fold.rows.trial_row import GIVEN_UP_CALLS, REFUSED_MODEL, SAVE
 from holdfast.run.fold.run_fold import LedgerEntry, RunFold
 from holdfast.terminal.text import quantity
 
-_GUIDE = "docs/solvers.md"
+_GUIDE = "docs/solvers.md in Holdfast's repository"
 
 
 class RepeatedCalls(msgspec.Struct, frozen=True):

@@ -72,7 +72,7 @@ def step_row(trial: FoldedTrial, step: StepRecord) -> dict[str, Any]:
         "step": step.step,
         "request": _request_text(step.request),
         "reply": _reply_text(step.result),
-        **_usage_cells(step.usage or Usage()),
+        **_step_usage_cells(step),
         "tries": step.tries,
         "at": step.at,
         "seconds": step.seconds,
@@ -217,6 +217,13 @@ def _cell_text(value: Any) -> str | None:
 
 def _usage_cells(usage: Usage) -> dict[str, int]:
     return {name: getattr(usage, name) for name in _USAGE}
+
+
+def _step_usage_cells(step: StepRecord) -> Mapping[str, int | None]:
+    """The tokens of a step: 0 where it calls no model, unknown for a call without a reply or without usage."""
+    if step.is_unmetered:
+        return dict.fromkeys(_USAGE)
+    return _usage_cells(step.usage or Usage())
 
 
 def _error_cells(error: Failure | None) -> dict[str, str | None]:

@@ -147,6 +147,8 @@ def _print_trial(run: Run, reference: str, *, as_json: bool) -> None:
     # A list of trials does not need them.
     from holdfast.cli.ui.trials.transcript import print_json_transcript, print_transcript  # noqa: PLC0415
     from holdfast.cli.ui.trials.trial_summary import summary_lines  # noqa: PLC0415
+    from holdfast.models.role import ModelRole  # noqa: PLC0415
+    from holdfast.run.core.records import StepRecord  # noqa: PLC0415
 
     trial = run.references.find(reference)
     result, records = run.result(trial), run.transcript(trial.key)
@@ -154,7 +156,11 @@ def _print_trial(run: Run, reference: str, *, as_json: bool) -> None:
         print_json_transcript(trial.key, result.as_dict(), records)
         return
     label, scores = run.references.label(trial), run.scores_of(trial.key)
-    for line in summary_lines(run, label, result, scores, output_columns()):
+    is_partial = any(
+        isinstance(one, StepRecord) and one.is_unmetered and one.role is ModelRole.UNDER_TEST
+        for one in run.transcript(trial.key)
+    )
+    for line in summary_lines(run, label, result, scores, output_columns(), is_partial=is_partial):
         click.echo(printable(line))
     print_transcript(records)
     _print_notes(run)

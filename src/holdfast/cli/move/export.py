@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.local_path import LocalPath
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.cli.ui.standard_streams import say, write_output
 from holdfast.errors import UsageError
@@ -23,7 +24,7 @@ _STANDARD_OUTPUT = Path("-")
 @click.option("--to", "format_", type=click.Choice(FORMATS), required=True, help="The format.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     help="The file; for Inspect a directory, or the file if the run is one log; `-` prints JSON lines.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")

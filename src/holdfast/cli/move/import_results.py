@@ -10,6 +10,7 @@ import click
 from holdfast.analysis.money import money_text
 from holdfast.api.start import naming_run_at
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.local_path import LocalPath
 from holdfast.engine.opening.new_run import default_root
 from holdfast.errors import UsageError
 from holdfast.interop.importing.import_run import ImportSummary, import_run
@@ -29,7 +30,7 @@ _SHOWN_VALUES = 30
 @click.option("--run-dir", type=click.Path(), help="Directory for the new run.")
 @click.option(
     "--output",
-    type=click.Path(path_type=Path),
+    type=LocalPath(),
     help="The eval file that is made of a configuration; default: eval.yaml.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

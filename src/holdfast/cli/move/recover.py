@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.local_path import LocalPath
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import UsageError
 from holdfast.journal import FORMAT
@@ -29,12 +30,10 @@ _OF_LOGS = ("--output", "--no-events", "--overwrite")
 
 @click.command("recover")
 @click.argument("place", metavar="URL|LOG.eval|PLACE", required=False)
-@click.option("--to", type=click.Path(path_type=Path), help="Directory for the run; default: runs/<name>.")
+@click.option("--to", type=LocalPath(), help="Directory for the run; default: runs/<name>.")
 @click.option("--merge", is_flag=True, help="Download the missing parts into a directory that holds part of the run.")
 @click.option("--no-steps", is_flag=True, help="Leave out the transcripts of finished trials.")
-@click.option(
-    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Of a log: the file; default: LOG-recovered.eval."
-)
+@click.option("--output", type=LocalPath(dir_okay=False), help="Of a log: the file; default: LOG-recovered.eval.")
 @click.option("--no-events", is_flag=True, help="Of a log: leave out the events of its samples.")
 @click.option("--overwrite", is_flag=True, help="Of a log: replace an existing output.")
 @click.option("--list", "listing", is_flag=True, help="List runs and crashed logs with their state; recover nothing.")

@@ -11,6 +11,7 @@ from holdfast.api.fork import make_fork
 from holdfast.api.offered_eval import naming_offer, offer_eval
 from holdfast.cli.session.warning_lines import print_env_warnings, print_warnings
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.local_path import LocalPath
 from holdfast.cli.ui.named_run import find_named_run
 from holdfast.engine.opening.fork import ForkSummary
 from holdfast.run.core.display_text import shell_word
@@ -29,7 +30,7 @@ from holdfast.terminal.text import quantity
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Change a key of the eval; may be repeated."
 )
-@click.option("--run-dir", type=click.Path(path_type=Path), help="Directory for the new run.")
+@click.option("--run-dir", type=LocalPath(), help="Directory for the new run.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(run: str, eval_file: Path | None, settings: tuple[str, ...], run_dir: Path | None, *, as_json: bool) -> int:
     """Make a new run with an edited eval, and keep every trial of RUN whose answer would be the same.

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.ui.json_output import print_json
+from holdfast.cli.ui.local_path import LocalPath
 from holdfast.errors import UsageError
 from holdfast.reference.eval_schema import schema_text
 
@@ -19,7 +20,7 @@ _EVAL = """\
 # yaml-language-server: $schema=eval.schema.json
 # An eval: the models, the questions, and how answers are scored.
 # Run it with:   holdfast run eval.yaml
-# Every key, scorer and provider is explained in docs/eval-file.md; editors show the same from eval.schema.json.
+# Every key is explained in eval.schema.json: editors show it as you type. `holdfast list scorers` lists the scorers.
 name: capitals
 seed: 1
 concurrency_limit: 32                  # trials running at once; may be changed when a run is resumed
@@ -95,7 +96,7 @@ FILES = {"eval.yaml": _EVAL, "capitals.jsonl": _DATASET, "task.py": _TASK}
 
 
 @click.command("init")
-@click.argument("directory", default=".", type=click.Path(path_type=Path))
+@click.argument("directory", default=".", type=LocalPath())
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(directory: Path, *, as_json: bool) -> int:
     """Write an eval file, a dataset, a Python task and the JSON Schema of eval files into DIRECTORY.

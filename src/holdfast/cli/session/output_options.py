@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from holdfast.cli.session.log_file import LogFile
+from holdfast.cli.ui.local_path import LocalPath
 from holdfast.cli.ui.standard_streams import routing_messages
 from holdfast.errors import HoldfastError, UsageError
 
@@ -35,7 +36,7 @@ def output_options(command: Callable[..., int]) -> Callable[..., int]:
 
     @click.option("-v", "--verbose", is_flag=True, help="Print every retry and every failed trial.")
     @click.option("-q", "--quiet", is_flag=True, help="Print only warnings, the result and errors.")
-    @click.option("--log-file", type=click.Path(path_type=Path), help="Append messages and progress to this file.")
+    @click.option("--log-file", type=LocalPath(), help="Append messages and progress to this file.")
     @functools.wraps(command)
     def with_output(*args: Any, verbose: bool, quiet: bool, log_file: Path | None, **options: Any) -> int:
         if verbose and quiet:

@@ -51,4 +51,4 @@ def _replay_lines(place: str, label: str, result: TrialReplay) -> Iterator[str]:
         yield "  the solver ended; its end is not recorded yet"
     yield from (f"  note: {note}" for note in result.notes)
     if result.difference is not None:
-        yield "  What a solver may do: docs/solvers.md"
+        yield "  What a solver may do: docs/solvers.md in Holdfast's repository"

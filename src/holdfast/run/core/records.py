@@ -360,6 +360,11 @@ class StepRecord(Record, frozen=True):
     """As of a call."""
 
     @property
+    def is_unmetered(self) -> bool:
+        """Whether it is a call whose tokens are unknown: it got no reply, or one without usage."""
+        return bool(self.model) and self.usage is None
+
+    @property
     def has_only_started(self) -> bool:
         """Whether it says that a step which may not run twice is about to run."""
         return self.error is not None and self.error.kind == STARTED

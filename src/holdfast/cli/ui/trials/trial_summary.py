@@ -21,17 +21,18 @@ _SHOWN_CHARACTERS = 500
 
 
 def summary_lines(
-    run: Run, label: str, result: TrialResult, scores: Sequence[ScoreRecord], columns: int
+    run: Run, label: str, result: TrialResult, scores: Sequence[ScoreRecord], columns: int, *, is_partial: bool
 ) -> Iterator[str]:
-    """The lines; the input and the target in full, as they are."""
+    """The lines; the input and the target in full, as they are. `is_partial`: the tokens of a call are unknown."""
     yield one_line(label, _SHOWN_CHARACTERS)
-    for name, value in [("run", run.place), *_facts(result, _score_lines(run, result, scores), run.currency)]:
+    tokens = _tokens_text(result, is_partial=is_partial)
+    for name, value in [("run", run.place), *_facts(result, _score_lines(run, result, scores), tokens, run.currency)]:
         yield from hanging(f"  {name:<{_INDENT - 2}}", one_line(value, _SHOWN_CHARACTERS), columns)
     yield from _text_block("input", result.input)
     yield from _text_block("target", result.choice or result.target)
 
 
-def _facts(result: TrialResult, scores: Iterable[str], currency: str) -> Iterator[tuple[str, str]]:
+def _facts(result: TrialResult, scores: Iterable[str], tokens: str, currency: str) -> Iterator[tuple[str, str]]:
     yield "trial", result.trial
     yield "task", result.task
     yield "model", result.model
@@ -42,10 +43,19 @@ def _facts(result: TrialResult, scores: Iterable[str], currency: str) -> Iterato
     yield "state", _state_with_attempt(result)
     yield "answer", result.answer if result.answer is not None else "(none)"
     yield from (("score", line) for line in scores)
-    yield "tokens", f"{result.usage.input_tokens:,} in, {result.usage.output_tokens:,} out"
+    yield "tokens", tokens
     if result.cost is not None:
         yield "cost", money_text(result.cost, currency)
     yield "time", f"{result.seconds:.2f} s"
+
+
+def _tokens_text(result: TrialResult, *, is_partial: bool) -> str:
+    """Tokens in and out; what a call without a reply, or without usage, has used is unknown."""
+    usage = result.usage
+    if is_partial and not usage.input_tokens + usage.output_tokens:
+        return "unknown"
+    least = "at least " if is_partial else ""
+    return f"{least}{usage.input_tokens:,} in, {usage.output_tokens:,} out"
 
 
 def _state_with_attempt(result: TrialResult) -> str:
