@@ -149,17 +149,16 @@ def upload_rest(url: str) -> None:
     uploads = UploadSet(store, layout)
     if not uploads.missing(everything=True):
         return
-    lease = RemoteLease(store, above=newest_session(store, layout.root))
     try:
-        uploads.upload(everything=True)
+        with contextlib.ExitStack() as undo:
+            undo.callback(RemoteLease(store, above=newest_session(store, layout.root)).release)
+            uploads.upload(everything=True)
     except StorageFailure as failure:
         left = segments_text(len(uploads.missing(everything=True)))
         raise StorageFailure(
             f"Not in {url} yet, but safe in {layout.root}: {left}. {failure.message}",
             hint=f"Upload them, once the store answers, with: holdfast resume {url}",
         ) from failure
-    finally:
-        lease.release()
     if uploads.conflict is not None:
         raise uploads.conflict
 
