@@ -22,11 +22,7 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.run.remote.upload_lag import LAG_FILE, UploadLag, segments_text, write_lag
 from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet, segment_key
-from holdfast.run.remote.upload_watermark import (
-    ConfirmedSegments,
-    confirmed_segments,
-    write_watermark,
-)
+from holdfast.run.remote.upload_watermark import ConfirmedSegments, write_watermark
 from holdfast.run.session.store_copy import ReportUpload
 from holdfast.run.session.watermarks import Watermarks
 from holdfast.storage.tolerated_failures import ToleratedFailures
@@ -183,7 +179,7 @@ class Uploader:
         """Keeps what the store has, before anybody counts on it."""
         if not self._keeps_watermark:
             return
-        found = confirmed_segments(self._uploads.layout.journal, lambda path: self._uploads.is_uploaded(_key_of(path)))
+        found = self._uploads.confirmed()
         if found != self._kept:
             write_watermark(self._uploads.layout.root, found)
             self._kept = found
@@ -304,7 +300,3 @@ class Uploader:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-
-
-def _key_of(path: Path) -> str:
-    return f"journal/{path.name}"
