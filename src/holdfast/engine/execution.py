@@ -104,6 +104,8 @@ FINISHED_WITH_FAILURES, INCOMPLETE, GONE = "finished with failures", "incomplete
 _CODES_OF_TRIALS = (0, 1)
 """Exit codes by the states of trials; anything else that has ended a session is more important than its uploads."""
 _FLUSH_SECONDS = 5.0
+_LEASE_SECONDS = 0.5
+"""How often it is looked at whether the lease in a store is held."""
 _COLLECTED_OBJECTS = 50_000
 
 
@@ -407,6 +409,18 @@ class Execution:
         session.lease.report(lambda is_held: self.admission.note_lease(is_held=is_held))
         if uploader is not None:
             uploader.report_uploads(self._report_upload)
+            self._watch_lease()
+
+    def _watch_lease(self) -> None:
+        """Notices that the lease has run out or is lost also while nothing new is to be started."""
+        try:
+            if not self._session.is_held():
+                self.admission.note_lease(is_held=False)
+        except (StorageFailure, RunHeld) as error:
+            self._scheduler.fail(error)
+            return
+        if not self.admission.is_closed:
+            asyncio.get_running_loop().call_later(_LEASE_SECONDS, self._watch_lease)
 
     def _report_failure(self, failure: ToleratedFailure) -> None:
         self.events.emit_from_thread(Note(FAILURE_BESIDE_JOURNAL, failure.what, failure.reason))
@@ -520,11 +534,19 @@ class Execution:
     def _let_finish(self, reason: str) -> None:
         """Starts nothing more, and gives calls in flight a while to finish."""
         self._close_admission(reason)
-        self._session.lease.stop_waiting()
         self._scheduler.stop()
+        self._cancel_if_only_waiting()
         asyncio.get_running_loop().call_later(self.settings.grace_period, self._scheduler.cancel)
         for activity in self._runner.activities():
             self._check_idle(activity)
+
+    def _cancel_if_only_waiting(self) -> None:
+        """Does not wait for a lease that cannot be renewed, once every reply is on disk."""
+        lease = self._session.lease
+        if not lease.is_held() and lease.waiting_replies >= self.admission.tally.awaited:
+            self._scheduler.cancel()
+        elif self._scheduler.tasks:
+            asyncio.get_running_loop().call_later(_LEASE_SECONDS, self._cancel_if_only_waiting)
 
     def _check_idle(self, activity: TrialActivity) -> None:
         """Once the session is about to end, a trial that only waits gives its capacity to those that can finish."""

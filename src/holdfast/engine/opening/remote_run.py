@@ -25,6 +25,7 @@ from holdfast.run.remote.spool import newest_session
 from holdfast.run.remote.upload_lag import segments_text
 from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet
+from holdfast.run.remote.upload_watermark import has_watermark, write_watermark
 from holdfast.run.remote.uploader import Uploader
 from holdfast.run.session.store_copy import StoreCopy
 from holdfast.run.session.writer_options import WriterOptions
@@ -149,17 +150,18 @@ def upload_rest(url: str) -> None:
     uploads = UploadSet(store, layout)
     if not uploads.missing(everything=True):
         return
-    lease = RemoteLease(store, above=newest_session(store, layout.root))
     try:
-        uploads.upload(everything=True)
+        with contextlib.ExitStack() as undo:
+            undo.callback(RemoteLease(store, above=newest_session(store, layout.root)).release)
+            uploads.upload(everything=True)
+            if has_watermark(layout.root):
+                write_watermark(layout.root, uploads.confirmed())
     except StorageFailure as failure:
         left = segments_text(len(uploads.missing(everything=True)))
         raise StorageFailure(
             f"Not in {url} yet, but safe in {layout.root}: {left}. {failure.message}",
             hint=f"Upload them, once the store answers, with: holdfast resume {url}",
         ) from failure
-    finally:
-        lease.release()
     if uploads.conflict is not None:
         raise uploads.conflict
 

@@ -19,6 +19,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.remote.run_objects import RUN_DIRECTORIES, RUN_FILES
 from holdfast.run.remote.spool import newest_session
 from holdfast.run.remote.upload_lag import LAG_FILE
+from holdfast.run.remote.upload_watermark import WATERMARK_FILE
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.storage.leases.remote import RemoteLease, find_published_lease
@@ -28,6 +29,7 @@ _DERIVED = {
     *(f"{start}{INDEX}{end}" for start in ("", ".") for end in ("", "-journal", ".sum")),
     LAG_FILE,
     f".{LAG_FILE}.new",
+    WATERMARK_FILE,
 }
 
 

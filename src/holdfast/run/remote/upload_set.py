@@ -18,6 +18,7 @@ from holdfast.journal.segment import SegmentId, parse_name, segment_location
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.layout import Layout
 from holdfast.run.remote.upload_lag import UploadLag
+from holdfast.run.remote.upload_watermark import ConfirmedSegments, confirmed_segments
 from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
@@ -66,6 +67,10 @@ class UploadSet:
     def conflict(self) -> SegmentConflict | None:
         """One of the segments that the store holds with other bytes, if it holds any so."""
         return next(iter(self._conflicts.values()), None)
+
+    def confirmed(self) -> ConfirmedSegments:
+        """Of each writer in the spool, the last segment that is in the store with all before it."""
+        return confirmed_segments(self.layout.journal, lambda path: self.is_uploaded(f"journal/{path.name}"))
 
     def only_conflicts_remain(self, *, everything: bool) -> bool:
         """Whether everything that `missing` lists is uploaded, except conflicts that only a person can resolve."""

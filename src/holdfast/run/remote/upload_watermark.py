@@ -100,6 +100,10 @@ def read_watermark(spool: Path) -> UploadWatermark:
         return UploadWatermark("", {})
 
 
+def has_watermark(spool: Path) -> bool:
+    return (spool / WATERMARK_FILE).exists()
+
+
 def write_watermark(spool: Path, confirmed: Mapping[tuple[int, int], int]) -> None:
     """Writes it durably.
 

@@ -22,11 +22,7 @@ from holdfast.journal.writer import JournalWriter
 from holdfast.run.remote.upload_lag import LAG_FILE, UploadLag, segments_text, write_lag
 from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet, segment_key
-from holdfast.run.remote.upload_watermark import (
-    ConfirmedSegments,
-    confirmed_segments,
-    write_watermark,
-)
+from holdfast.run.remote.upload_watermark import ConfirmedSegments, write_watermark
 from holdfast.run.session.store_copy import ReportUpload
 from holdfast.run.session.watermarks import Watermarks
 from holdfast.storage.tolerated_failures import ToleratedFailures
@@ -37,9 +33,10 @@ _SURVIVED = (HoldfastError, OSError, RuntimeError, ValueError, TypeError, Lookup
 """What a round may end with, and the next one still comes: a failing store or disk, an event loop that is closed."""
 _NOTED_SECONDS = 1.0
 """How often, while uploads fail, it is looked at what other processes should know."""
-_LAST_SECONDS, _LAST_SECONDS_OF_FAILING = 60.0, 10.0
-"""How long a session waits for its last uploads; less where the store has been failing for half a minute."""
-_FAILING_SECONDS = 30.0
+_LAST_SECONDS = 60.0
+"""How long a session waits for its last uploads."""
+_PATIENCE_SECONDS, _PATIENCE_WITH_FAILING = 15.0, 5.0
+"""How long while every one of them fails; less where the store was failing already."""
 
 
 class Uploader:
@@ -182,7 +179,7 @@ class Uploader:
         """Keeps what the store has, before anybody counts on it."""
         if not self._keeps_watermark:
             return
-        found = confirmed_segments(self._uploads.layout.journal, lambda path: self._uploads.is_uploaded(_key_of(path)))
+        found = self._uploads.confirmed()
         if found != self._kept:
             write_watermark(self._uploads.layout.root, found)
             self._kept = found
@@ -232,10 +229,14 @@ class Uploader:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._wait_for_round(deadline)
-            is_done = self.lag.failing_since is None and self._uploads.only_conflicts_remain(everything=self._is_over)
-            if is_done and (self.conflict is not None or not self._watermarks.is_awaited):
+            if self._has_tried_everything():
                 return self.conflict is None
         return False
+
+    def _has_tried_everything(self) -> bool:
+        """Whether another round would change nothing: everything is uploaded, but for what only a person can solve."""
+        is_done = self.lag.failing_since is None and self._uploads.only_conflicts_remain(everything=self._is_over)
+        return is_done and (self.conflict is not None or not self._watermarks.is_awaited)
 
     def _wait_for_round(self, deadline: float) -> None:
         with self._done:
@@ -250,14 +251,21 @@ class Uploader:
         For at most this many seconds; the rest is uploaded next time.
         """
         self._journal, self._is_over = None, True
-        since = self.lag.failing_since
-        if since is not None:
+        patience = _PATIENCE_SECONDS
+        if self.lag.failing_since is not None:
+            patience = _PATIENCE_WITH_FAILING
             # Once more at once, and from then on with pauses that grow again.
             self._schedule.forgive()
             self._wake.set()
-            if time.monotonic() - since > _FAILING_SECONDS:
-                seconds = min(seconds, _LAST_SECONDS_OF_FAILING)
-        self.flush(seconds)
+        began = time.monotonic()
+        while time.monotonic() < began + seconds and not self._has_failed_for(patience, began):
+            if self.flush(_NOTED_SECONDS) or self._has_tried_everything():
+                return
+
+    def _has_failed_for(self, seconds: float, began: float) -> bool:
+        """Whether the store has taken nothing for so long that the next session has to upload the rest."""
+        since = self.lag.failing_since
+        return since is not None and time.monotonic() - max(since, began) > seconds
 
     @property
     def is_behind(self) -> bool:
@@ -292,7 +300,3 @@ class Uploader:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-
-
-def _key_of(path: Path) -> str:
-    return f"journal/{path.name}"

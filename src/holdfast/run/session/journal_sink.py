@@ -14,7 +14,7 @@ from holdfast.errors import StorageFailure
 from holdfast.journal import BlobStore, JournalWriter, RecordId
 from holdfast.journal.blobs import BLOB_BYTES
 from holdfast.run.core.codec import encode, outsource
-from holdfast.run.core.records import Record
+from holdfast.run.core.records import Record, StepRecord
 from holdfast.run.session.session_lease import SessionLease
 
 
@@ -78,7 +78,7 @@ class JournalSink:
             raise
         self._last_seq = max(self._last_seq, ident.seq)
         if not self._lease.is_held():
-            await self._lease.until_held()
+            await self._lease.until_held(is_reply=isinstance(record, StepRecord))
         return ident
 
     def when_counted(self, report: Callable[[], None]) -> None:

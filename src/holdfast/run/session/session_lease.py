@@ -56,7 +56,8 @@ class SessionLease:
         self._journal_loss: RunGone | None = None
         self._report: Callable[[bool], None] = lambda _: None
         self._paused_since: Callable[[], str] = str
-        self._is_ending = False
+        self.waiting_replies = 0
+        """How many replies are durable and wait for the lease."""
         self._use(lease, place)
 
     def _use(self, lease: Lease, place: str) -> None:
@@ -71,10 +72,6 @@ class SessionLease:
     def paused_text(self) -> str:
         """What is said while the lease in a store could not be renewed in time; empty while it is held."""
         return paused_text(self._paused_since())
-
-    def stop_waiting(self) -> None:
-        """The session is about to end: whoever waits for the lease is cancelled, with its record on disk."""
-        self._is_ending = True
 
     def watch_journal(self, find_loss: Callable[[], RunGone | None]) -> None:
         """From now on the segment that is being written belongs to the place that is held."""
@@ -138,20 +135,22 @@ class SessionLease:
             hint=INTACT_HINT,
         )
 
-    async def until_held(self) -> None:
-        """Returns once the lease is held.
+    async def until_held(self, *, is_reply: bool = False) -> None:
+        """Returns once the lease is held; `is_reply` if what waits for it is the reply of a call.
 
         Raises:
             RunHeld: it is lost.
             RunGone: the run is not at its place any more.
         """
         self._report(False)
-        while not self.is_held():
-            if self.is_lost():
-                raise self.lost_error()
-            if self._is_ending:
-                raise asyncio.CancelledError
-            await asyncio.sleep(_CHECK_SECONDS)
+        self.waiting_replies += is_reply
+        try:
+            while not self.is_held():
+                if self.is_lost():
+                    raise self.lost_error()
+                await asyncio.sleep(_CHECK_SECONDS)
+        finally:
+            self.waiting_replies -= is_reply
         self._report(True)
 
     def release(self) -> None:

@@ -108,10 +108,8 @@ class RemoteLease:
         self.lost = False
         self._failing_since = ""
         self.failures = ToleratedFailures()
-        # Counted from before the request: a taker that has seen the object waits a lifetime, and must not be first.
-        began = time.monotonic()
+        self._deadline = 0.0
         self._tag = self._acquire(is_known=above > 0)
-        self._deadline = began + self._lifetime
         self._thread = threading.Thread(target=self._keep_renewing, name="holdfast-lease", daemon=True)
         self._thread.start()
 
@@ -121,6 +119,7 @@ class RemoteLease:
             # Somebody has deleted it: its holder, if there is one, writes it again within a lifetime.
             self._watch(None, self._lifetime, None)
         if found is None:
+            self._start_lifetime()
             tag = self._store.put_new(LEASE_KEY, self._encoded())
         else:
             published = decode_published_lease(found[0])
@@ -130,8 +129,13 @@ class RemoteLease:
                 self._last = HolderProgress(published.finished, published.planned, published.behind)
             if published is not None and not published.released:
                 self._wait_for_silence(published, found[1])
+            self._start_lifetime()
             tag = self._store.put_over(LEASE_KEY, self._encoded(), found[1])
         return tag if tag is not None else self._own_tag()
+
+    def _start_lifetime(self) -> None:
+        """From before the request: a taker that has seen the object waits a lifetime, and must not be first."""
+        self._deadline = time.monotonic() + self._lifetime
 
     def _own_tag(self) -> str:
         """The tag of the object if it is this process's own: the answer to its write may have been lost."""
