@@ -39,6 +39,7 @@ EXAMPLES = {
     "multiple_choice": {("quiz", "small"): ("choice", "accuracy", 0.5)},
     "multi_step": {("problems", "small"): ("numeric", "accuracy", 2 / 3)},
     "code_step": {("functions", "small"): ("passes", "mean", 0.375)},
+    "tools_agent": {("questions", "small"): ("exact", "accuracy", 0.75)},
     "two_models": {("reviews", "small"): ("exact", "accuracy", 0.75), ("reviews", "large"): ("exact", "accuracy", 1.0)},
 }
 """By directory, the score that each task and model gets."""

@@ -55,7 +55,7 @@ class ScriptedProvider:
 
     async def send(self, request: Request) -> Reply:
         """The scripted reply, or the scripted error, after the scripted time."""
-        prompt = _last_user_message(request.messages)
+        prompt = _last_prompt(request.messages)
         if not self._instant:
             await self._sleep(self._seconds(request))
         if self._errors:
@@ -125,9 +125,10 @@ def open_scripted(spec: ModelSpec) -> ScriptedProvider:
     return ScriptedProvider(spec.model, script)
 
 
-def _last_user_message(messages: tuple[Message, ...]) -> str:
+def _last_prompt(messages: tuple[Message, ...]) -> str:
+    """What a reply is about: the last message of the user, or the result of a tool that has come since."""
     for message in reversed(messages):
-        if message.role == "user":
+        if message.role in {"user", "tool"}:
             return message.text
     return messages[-1].text if messages else ""
 

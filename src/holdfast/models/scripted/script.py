@@ -1,7 +1,7 @@
 """The script of a scripted model, as `args` gives it; checked whole before the first request.
 
     args of the model:
-      replies: {"What is 2 + 2?": "4"}                   # by the exact prompt (the last user message)
+      replies: {"What is 2 + 2?": "4"}                   # by the exact prompt: the last message of the user or a tool
       rules:                                             # in order, the first that fits
         - {contains: France, reply: Paris}
         - {matches: "^[0-9]+$", reply: [odd, even]}      # of a list, the request's fingerprint picks one
@@ -112,7 +112,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which prompts match; without a condition, all of them."""
 
     exact: str | None = None
-    """Only this prompt (the last user message). Example: `What is 2 + 2?`"""
+    """Only this prompt (the last message of the user, or of a tool). Example: `What is 2 + 2?`"""
 
     contains: str | None = None
     """Only prompts that contain this text. Example: `France`"""
@@ -165,7 +165,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     replies: dict[str, Lines] = {}
-    """Replies by the exact prompt (the last user message). Example: `{What is 2 + 2?: '4'}`"""
+    """Replies by the exact prompt (the last message of the user, or of a tool). Example: `{What is 2 + 2?: '4'}`"""
 
     rules: list[Rule] = []
     """Replies by rule; the first rule that matches counts. Example: `[{contains: France, reply: Paris}]`"""
