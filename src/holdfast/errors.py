@@ -21,6 +21,9 @@ HoldfastError                the base of all; carries a hint (the way out) and a
 
 from __future__ import annotations
 
+PAUSED_EXIT_CODE = 75
+"""A session did what it was to do, and trials are left for a later one."""
+
 
 class HoldfastError(Exception):
     """Something went wrong that a person can act on."""

@@ -147,6 +147,10 @@ class Rig:
     """Whether the rig observes the sessions."""
     redo: str | None = None
     """Which trials the next sessions run once more."""
+    where: str | None = None
+    start_from: str = ""
+    until: str = ""
+    """Which stages the next sessions run, of which trials."""
     reuse: list[Path] = field(default_factory=list)
     """Runs whose replies are used again."""
 
@@ -217,9 +221,10 @@ class Rig:
         """Opens the run for its next session, with the test's own models behind the names."""
         made = {task.name: task for task in self.tasks}
         if (self.root / "journal").is_dir():
-            started = resume_run(self.root, tasks=made, selection=SelectionRequest(redo=self.redo))
+            selection = SelectionRequest(self.where, self.redo, start_from=self.start_from, until=self.until)
+            started = resume_run(self.root, tasks=made, selection=selection)
         else:
-            started = start_run(self.spec(), self.root, tasks=made)
+            started = start_run(self.spec(), self.root, tasks=made, until=self.until)
         started.prepared.providers.update(self.actors)
         return started
 

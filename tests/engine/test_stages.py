@@ -9,6 +9,8 @@ import pytest
 
 from engine.rig import Actor, Rig, said, simple_task
 from holdfast import Answer
+from holdfast.engine.opening.resume import SelectionFinished
+from holdfast.errors import UsageError
 from holdfast.run.core.records import AnswerRecord, NoteRecord, StepRecord
 from holdfast.tasks.stages import Stage
 
@@ -162,3 +164,168 @@ def test_a_retry_after_solving_failed_starts_from_nothing(tmp_path):
     assert solver.runs == {"prepare": 4, "solve": 4, "capture": 2}
     assert [entry[2:4] for entry in rig.ledger()] == [("retried", 2)]
     assert rig.is_sound()
+
+
+# Until.
+
+
+@pytest.mark.parametrize(("until", "ran"), [("prepare", (2, 0, 0)), ("solve", (2, 2, 0)), ("capture", (2, 2, 2))])
+def test_experiments_14_trials_are_left_after_a_stage_and_continue_from_there(tmp_path, until, ran):
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver, until=until)
+    ended = rig.session().ended
+    assert (ended.how, ended.exit_code) == ("paused", 75)
+    assert ended.counts.remaining_by_reason == {f"paused after {until}": 2}
+    assert (ended.counts.failed, ended.counts.unfinished) == (0, 2)
+    assert tuple(solver.runs[name] for name in ("prepare", "solve", "capture")) == ran
+    assert rig.actors["j"].calls == 0
+    assert rig.status().state == "paused"
+    rig.until = ""
+    assert rig.session().ended.exit_code == 0
+    assert solver.runs == {"prepare": 2, "solve": 2, "capture": 2}
+    assert rig.actors["m"].calls == 2
+    assert rig.actors["j"].calls == 2
+    assert rig.status().state == "complete"
+    assert rig.ledger() == []
+    assert rig.is_sound()
+
+
+def test_experiments_14_the_same_stage_again_leaves_nothing_to_do(tmp_path):
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver, until="solve")
+    rig.session()
+    for stage in ("solve", "prepare"):
+        rig.until = stage
+        with pytest.raises(SelectionFinished) as found:
+            rig.begin()
+        assert len(found.value.selection.passed) == 2
+    rig.until = "capture"
+    assert rig.session().ended.counts.remaining_by_reason == {"paused after capture": 2}
+    assert solver.runs == {"prepare": 2, "solve": 2, "capture": 2}
+
+
+def test_experiments_14_a_plain_task_is_left_with_its_answer(tmp_path):
+    rig = Rig(tmp_path / "r", simple_task(3), until="solve")
+    ended = rig.session().ended
+    assert (ended.exit_code, ended.counts.remaining_by_reason) == (75, {"paused after solve": 3})
+    rig.until = "score"
+    assert rig.session().ended.exit_code == 0
+    assert rig.actors["m"].calls == 3
+    assert rig.is_sound()
+
+
+def test_a_session_that_stops_after_a_stage_does_not_hide_a_failure(tmp_path):
+    rig = staged_rig(tmp_path, Staged(prepare=99), until="solve")
+    ended = rig.session().ended
+    assert (ended.how, ended.exit_code) == ("finished with failures", 1)
+
+
+def test_no_task_has_the_stage(tmp_path):
+    with pytest.raises(UsageError, match="no task of the eval has this stage; the stages are solve, score"):
+        Rig(tmp_path / "r", simple_task(1), until="capture").begin()
+    assert not (tmp_path / "r").exists()
+
+
+# From.
+
+
+@pytest.mark.parametrize(
+    ("stage", "ran", "asked"), [("prepare", (3, 3, 3), 3), ("solve", (2, 3, 3), 3), ("capture", (2, 2, 3), 2)]
+)
+def test_experiments_15_an_attempt_enters_at_a_stage_and_keeps_what_came_before(tmp_path, stage, ran, asked):
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.session()
+    rig.where, rig.start_from = "sample=s1", stage
+    assert rig.session().ended.exit_code == 0
+    assert tuple(solver.runs[name] for name in ("prepare", "solve", "capture")) == ran
+    assert rig.actors["m"].calls == asked
+    assert rig.actors["j"].calls == 3
+    assert [(end.sample, end.attempt, end.status.value) for end in rig.ends()][2:] == [("s1", 2, "valid")]
+    again = {entry[2]: entry[3] for entry in rig.ledger()}
+    # The judge is asked again in any case, the model under test only from `solve` on.
+    assert again == {"retried": 1 + (asked == 3)}
+    assert rig.status().state == "complete"
+    assert rig.is_sound()
+
+
+def test_experiments_15_from_score_makes_no_call_of_the_agent(tmp_path):
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.session()
+    rig.start_from = "score"
+    assert rig.session().ended.exit_code == 0
+    assert solver.runs == {"prepare": 2, "solve": 2, "capture": 2}
+    assert (rig.actors["m"].calls, rig.actors["j"].calls) == (2, 4)
+    prompts = [request.messages[-1].content for request in rig.actors["j"].requests]
+    assert sorted(prompts[:2]) == sorted(prompts[2:])
+    assert [entry[2:4] for entry in rig.ledger()] == [("retried", 2)]
+    assert rig.report().tasks["t"]["m"].coverage.valid == 2
+    assert rig.is_sound()
+
+
+def test_experiments_15_earlier_results_count_until_the_new_attempt_is_finished(tmp_path):
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.session()
+    rig.start_from = "capture"
+    solver.fails = {"capture": 99}
+    ended = rig.session().ended
+    assert (ended.exit_code, ended.counts.valid) == (1, 2)
+    assert rig.actors["m"].calls == 2
+    assert rig.is_sound()
+
+
+@pytest.mark.parametrize(("stage", "moment"), [("capture", 5.0), ("capture", 15.0), ("score", 5.0), ("solve", 15.0)])
+def test_experiments_15_a_killed_attempt_continues_from_its_own_records(tmp_path, stage, moment):
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.session()
+    rig.start_from = stage
+    rig.killed_session(moment)
+    asked = rig.actors["m"].calls, rig.actors["j"].calls
+    runs = Counter(solver.runs)
+    assert rig.status().state == "complete"
+    assert rig.session().ended.exit_code == 0
+    assert {end.attempt for end in rig.ends()} == {1, 2}
+    assert rig.actors["m"].calls == asked[0]
+    # What was durable by then is not done again.
+    assert solver.runs["solve"] == runs["solve"]
+    assert rig.is_sound()
+
+
+@pytest.mark.parametrize("moment", [5.0, 15.0])
+def test_experiments_15_from_on_a_paused_trial_continues_without_it(tmp_path, moment):
+    """A trial without a result that is entered at a stage, and killed there, is resumed without paying again."""
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver, until="capture")
+    rig.session()
+    rig.until, rig.start_from = "", "score" if moment == 5.0 else "capture"
+    rig.killed_session(moment)
+    rig.start_from = ""
+    assert rig.session().ended.exit_code == 0
+    assert rig.actors["m"].calls == 2
+    assert solver.runs["solve"] == 2
+    assert rig.is_sound()
+
+
+def test_experiments_15_from_solve_runs_a_plain_task_again(tmp_path):
+    rig = Rig(tmp_path / "r", simple_task(3))
+    rig.session()
+    rig.where, rig.start_from = "sample=s2", "solve"
+    assert rig.session().ended.exit_code == 0
+    assert rig.actors["m"].calls == 4
+    assert [entry[2:4] for entry in rig.ledger()] == [("retried", 1)]
+    rig.where, rig.start_from = None, "score"
+    assert rig.session().ended.exit_code == 0
+    assert rig.actors["m"].calls == 4
+    assert {end.attempt for end in rig.ends()} == {1, 2, 3}
+    assert rig.is_sound()
+
+
+def test_experiments_15_trials_that_have_not_come_so_far_are_left_alone(tmp_path):
+    rig = staged_rig(tmp_path, Staged(), until="prepare")
+    rig.session()
+    rig.until, rig.start_from = "", "capture"
+    with pytest.raises(UsageError, match="no selected trial has come as far as that"):
+        rig.begin()

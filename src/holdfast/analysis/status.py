@@ -1,9 +1,9 @@
 """The status of a run: its progress, what it cost, and what every session did.
 
 `state` is `complete` when nothing of the plan remains, else `running` while a session holds the run, else
-`incomplete`. The ledger names every call that repeats another, and for every session how many calls it may have sent
-whose replies it did not live to record. That number is never too low: what a killed session did last may not be on
-record, so the bound is its admission mark.
+`paused` if its newest session was to stop after a stage and did, else `incomplete`. The ledger names every call that
+repeats another, and for every session how many calls it may have sent whose replies it did not live to record. That
+number is never too low: what a killed session did last may not be on record, so the bound is its admission mark.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,7 @@ from holdfast.run.core.records import FAILURE, FAILURES, Change, SessionEndRecor
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
+from holdfast.run.fold.rows.trial_row import PAUSED
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.import_origin import import_origin
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
@@ -141,7 +142,7 @@ def run_status(reader: RunReader) -> RunStatus:
         run=reader.place,
         name=last.name if last else "",
         format=reader.format,
-        state=_run_state(holder, counts),
+        state=_run_state(holder, counts, reader),
         counts=counts,
         started_at=reader.sessions[0].at if last else None,
         last_updated_at=reader.last_written_at() or None,
@@ -180,10 +181,15 @@ def _remote_status(reader: RunReader) -> RemoteStatus | None:
     return RemoteStatus(reader.url, read_lag(spool_root(reader.url)) or UploadLag(), reader.published)
 
 
-def _run_state(holder: LeaseHolder | None, counts: StateCounts) -> str:
+def _run_state(holder: LeaseHolder | None, counts: StateCounts, reader: RunReader) -> str:
     if counts.is_complete:
         return "complete"
-    return "running" if holder else "incomplete"
+    if holder:
+        return "running"
+    is_paused = bool(reader.sessions) and any(
+        end.number == reader.sessions[-1].number and end.how == PAUSED for end in reader.ends
+    )
+    return PAUSED if is_paused else "incomplete"
 
 
 def _session_statuses(

@@ -31,6 +31,7 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     set: Mapping[str, Any] | None = None,  # noqa: A002 - as `--set` of the command line
     reuse: RunsGiven = (),
     redo: str | None = None,
+    until: str = "",
     observers: ObserversGiven = (),
     progress: bool | None = None,
     **settings: Any,
@@ -41,7 +42,8 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     through the gate. `epochs` and `limit` apply to every task. `set` changes single keys by their paths, as `--set`
     does: `{"models.small.generation.temperature": 0}`. `reuse` names runs whose replies to identical requests are used
     again. `redo` runs trials of a run that exists once more, as `--redo` does: `redo="status=failed"` is the only thing
-    that runs failed trials again. `observers` are functions that get the events of the session (`holdfast.events`).
+    that runs failed trials again. `until` stops every trial after a stage, as `--until` does: `until="solve"`.
+    `observers` are functions that get the events of the session (`holdfast.events`).
     `settings` are further keys of an eval file, such as `seed` or `concurrency_limit`. Variables in a file `.env` of
     the current directory are used where the environment does not have them.
 
@@ -67,6 +69,7 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
         changes=set,
         reuse=reuse,
         redo=redo,
+        until=until,
         observers=observers,
         settings=settings,
     )
@@ -89,6 +92,7 @@ async def evaluate_async(  # noqa: PLR0913 - as above
     set: Mapping[str, Any] | None = None,  # noqa: A002 - as `--set` of the command line
     reuse: RunsGiven = (),
     redo: str | None = None,
+    until: str = "",
     observers: ObserversGiven = (),
     progress: bool | None = None,
     **settings: Any,
@@ -112,6 +116,7 @@ async def evaluate_async(  # noqa: PLR0913 - as above
         changes=set,
         reuse=reuse,
         redo=redo,
+        until=until,
         observers=observers,
         settings=settings,
     )

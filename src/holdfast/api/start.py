@@ -240,10 +240,21 @@ def _create_or_resume(request: RunRequest) -> StartedSession | CompleteRun:
 
 
 def _create(request: RunRequest) -> StartedSession:
-    spec, place = request.spec, str(request.place)
+    spec, place, until = request.spec, str(request.place), request.selection.until
     if is_url(place):
-        return start_remote_run(spec, place, tasks=request.tasks, source=request.source, check_plan=request.check_plan)
-    return start_run(spec, Path(place), tasks=request.tasks, source=request.source, check_plan=request.check_plan)
+        started = start_remote_run(
+            spec, place, tasks=request.tasks, source=request.source, check_plan=request.check_plan, until=until
+        )
+    else:
+        started = start_run(
+            spec,
+            Path(place),
+            tasks=request.tasks,
+            source=request.source,
+            check_plan=request.check_plan,
+            until=until,
+        )
+    return started
 
 
 def local_root(spec: EvalSpec, place: str | None) -> Path:
@@ -293,9 +304,10 @@ def _resume(
     except SelectionFinished as found:
         selected = found.selection
         matched = selected.matched, selected.blocked, selected.failed
-        return CompleteRun(
-            found.counts, [], "", place, *matched, rescoring=selection.rescoring, left_out=selected.left_out
-        )
+        complete = CompleteRun(found.counts, [], "", place, rescoring=selection.rescoring, left_out=selected.left_out)
+        if selected.until and len(selected.passed):
+            return complete._replace(until=selected.until, paused=len(selected.passed))
+        return complete._replace(selected=matched[0], blocked=matched[1], failed=matched[2])
 
 
 def _refuse_imported(reader: RunReader, place: str, selection: SelectionRequest) -> None:

@@ -1,6 +1,7 @@
 """Executing a run: from an open session to its end, with the true exit code.
 
-0 complete · 1 finished, but trials failed, were blocked or remain · 5 storage failure · 129/130/143 interrupted
+0 complete · 1 finished, but trials failed, were blocked or remain · 5 storage failure · 75 paused · 129/130/143
+interrupted
 """
 
 from __future__ import annotations
@@ -58,11 +59,12 @@ from holdfast.engine.trials.scopes import scoping_tasks
 from holdfast.engine.trials.stages.cleaning import left_trials
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.trial_environment import TrialEnvironment
-from holdfast.errors import HoldfastError, ResumeAborted, RunGone, RunHeld, StorageFailure, UsageError
+from holdfast.errors import PAUSED_EXIT_CODE, HoldfastError, ResumeAborted, RunGone, RunHeld, StorageFailure, UsageError
 from holdfast.event_type import Event
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ODD_REPLIES, MarkRecord
 from holdfast.run.drift.served_names import names_on_record
+from holdfast.run.fold.rows.trial_row import PAUSED
 from holdfast.run.fold.states import SAME_ERROR, State, StateCounts
 from holdfast.run.session.place_watch import watching_place
 from holdfast.run.session.session import RunSession
@@ -231,6 +233,8 @@ class Execution:
     def _expected_trials(self) -> int:
         """How many trials this session runs, unless it is stopped."""
         fold, selection = self._session.reader.fold, self._selection
+        if selection.until:
+            return sum(1 for sequence in self._remaining_trials() for _ in filter(selection.takes, sequence.trials()))
         if selection.remaining is not None:
             return len(selection.remaining) + selection.again
         groups = fold.counts_by_group().items() if selection.redone_tasks & fold.stopped.keys() else ()
@@ -301,6 +305,7 @@ class Execution:
             reuse=reuse,
             slots=self._selection.slots,
             redone_by=self._selection.redone_by,
+            until=self._selection.until,
         )
         return TrialRunner(environment, self._models, history, self._fail_fast)
 
@@ -348,7 +353,9 @@ class Execution:
     def _queue(self, sequence: TrialSequence) -> TrialSequence:
         model, limits = sequence.model, self._limits
         needed = self._needed(sequence.task, self._models[model])
-        trials = filter(self._selection.takes, sequence.trials())
+        trials: Iterator[PlannedTrial] = filter(self._selection.takes, sequence.trials())
+        if self._selection.start_from:
+            trials = map(self._selection.entering, trials)
         queue = TrialQueue(trials, needed, limits.active(), model)
         self._scheduler.add(queue)
         self._fail_fast.add(sequence, queue)
@@ -640,10 +647,19 @@ class Execution:
             return "refused", ResumeAborted.exit_code
         if self._interrupt.has_arrived and (remaining or self._redo_left()):
             return "interrupted", self._interrupt.exit_code
+        if self._is_paused(counts):
+            return PAUSED, PAUSED_EXIT_CODE
         if remaining or blocked or self.progress.redo_failed:
             has_failures = counts.failed or blocked or self.progress.redo_failed
             return (FINISHED_WITH_FAILURES if has_failures else INCOMPLETE), 1
         return "completed" if selected is None else "selected trials completed", 0
+
+    def _is_paused(self, counts: StateCounts) -> bool:
+        """Whether every trial of the session was left after the stage that it was to stop at, or is finished."""
+        progress = self.progress
+        if not self._selection.until or not progress.paused or counts.failed or progress.redo_failed:
+            return False
+        return not progress.unfinished and progress.ended >= (progress.expected or 0)
 
     def _remaining_of(self, selected: KeySet) -> int:
         """How many of the trials that were to be run are neither valid nor limited."""

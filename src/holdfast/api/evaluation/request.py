@@ -13,6 +13,7 @@ from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.run.core.display_text import shell_word
+from holdfast.run.core.records import STAGES
 from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.override import override
@@ -22,7 +23,7 @@ from holdfast.tasks.task import Task, TaskFactory
 
 SOURCE = "evaluate()"
 """What errors call the arguments."""
-_ARGUMENTS = ("run", "name", "epochs", "limit", "set", "reuse", "redo", "observers", "progress")
+_ARGUMENTS = ("run", "name", "epochs", "limit", "set", "reuse", "redo", "until", "observers", "progress")
 _KEYS = {*EvalSpec.__struct_fields__, *RunnerSpec.__struct_fields__}
 TasksGiven = Task | TaskFactory | Iterable[Task | TaskFactory]
 ModelsGiven = Iterable[str] | Mapping[str, Any]
@@ -45,6 +46,8 @@ class EvaluationArguments:
     reuse: RunsGiven
     redo: str | None
     """An expression: the trials that are attempted once more."""
+    until: str
+    """The stage after which trials are left for a later session."""
     observers: ObserversGiven
     settings: Mapping[str, Any]
     """Further keys of an eval file."""
@@ -67,7 +70,9 @@ class EvaluationArguments:
             source="Python",
             observers=[observers] if callable(observers) else list(observers),
             warnings=warnings,
-            selection=SelectionRequest(redo=_checked_redo(self.redo), option_prefix=""),
+            selection=SelectionRequest(
+                redo=_checked_redo(self.redo), until=_checked_stage(self.until), option_prefix=""
+            ),
         )
 
     def _eval(self, tasks: Mapping[str, Task]) -> EvalSpec:
@@ -138,6 +143,14 @@ def _checked_count(name: str, value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise UsageError(f"{name} is {value!r}.", hint="Give a whole number of 1 or more.")
     return value
+
+
+def _checked_stage(until: object) -> str:
+    if until is None or until == "":
+        return ""
+    if until in STAGES:
+        return str(until)
+    raise UsageError(f"until is {until!r}.", hint=f"The stages are {', '.join(STAGES)}.")
 
 
 def _checked_redo(redo: object) -> str | None:

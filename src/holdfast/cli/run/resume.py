@@ -14,8 +14,10 @@ from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.session.warning_lines import print_env_warnings
 from holdfast.cli.ui.fail_under_option import fail_under_option
+from holdfast.cli.ui.stage_options import from_option, until_option
 from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.planning.selection import SelectionRequest
+from holdfast.errors import UsageError
 from holdfast.run.locate import LATEST
 from holdfast.spec import parse_arguments
 
@@ -28,15 +30,19 @@ from holdfast.spec import parse_arguments
     "--where", metavar="EXPR", help="Run only matching trials of those that remain, as in: tier=T0 and epoch=1"
 )
 @click.option("--redo", metavar="EXPR", help="Also run matching trials again, as in: status=failed")
+@from_option
+@until_option
 @fail_under_option
 @output_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(
+def command(  # noqa: PLR0913 - each is an option
     run: str,
     settings: tuple[str, ...],
     eval_file: Path | None,
     where: str | None,
     redo: str | None,
+    start_from: str,
+    until: str,
     bounds: list[ScoreBound],
     *,
     as_json: bool,
@@ -49,7 +55,9 @@ def command(
     Settings that affect only speed or location may be changed, and the eval may grow (more epochs, samples, tasks or
     models). A change that affects results is refused; `holdfast fork` starts a new run with it.
     """
-    selection = SelectionRequest(where, redo)
+    if start_from and redo is not None:
+        raise UsageError("--from and --redo cannot be combined.", hint="Select the trials of --from with --where.")
+    selection = SelectionRequest(where, redo, start_from=start_from, until=until)
     print_env_warnings(eval_file)
     offer = offer_eval(dict(parse_arguments(settings)), eval_file, settings=settings)
     with naming_offer(eval_file):

@@ -18,6 +18,8 @@ from holdfast.cli.session.dry_run import print_dry_run
 from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.ui.fail_under_option import fail_under_option
+from holdfast.cli.ui.stage_options import until_option
+from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.run.core.display_text import unlike_option
@@ -58,15 +60,17 @@ def _refuse_fresh(_context: click.Context, _option: click.Parameter, is_given: b
 @click.option(
     "--reuse", multiple=True, metavar="RUN", help="Take replies to identical requests from this run; may be repeated."
 )
+@until_option
 @fail_under_option
 @click.option("--dry-run", is_flag=True, help="Check everything and show the plan; call and write nothing.")
 @output_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(
+def command(  # noqa: PLR0913 - each is an option
     eval_file: str,
     run_dir: str | None,
     reuse: tuple[str, ...],
     bounds: list[ScoreBound],
+    until: str,
     *,
     or_resume: bool,
     dry_run: bool,
@@ -89,6 +93,7 @@ def command(
         source=eval_file,
         warnings=warnings,
         check_plan=partial(check_bounds, bounds),
+        selection=SelectionRequest(until=until),
         fork_words=fork_words,
         run_words=run_words,
     )

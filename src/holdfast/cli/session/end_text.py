@@ -10,7 +10,7 @@ from holdfast.cli.ui.next_command import NextSteps, stop_lines
 from holdfast.engine.execution import FINISHED_WITH_FAILURES, INCOMPLETE, SessionOutcome
 from holdfast.engine.opening.new_run import StartedSession
 from holdfast.run.core.display_text import nearby, shell_word
-from holdfast.run.fold.rows.trial_row import NO_REPLY, REFUSED, TASK_ERROR
+from holdfast.run.fold.rows.trial_row import NO_REPLY, PAUSED, REFUSED, TASK_ERROR
 from holdfast.terminal.text import printable
 
 
@@ -59,6 +59,8 @@ class EndText:
         counts = self._counts
         if self._got_no_reply:
             return f"Stopped: {counts.valid} of {counts.planned} valid; {self._no_reply_text()}"
+        if self._ended.how == PAUSED:
+            return f"Paused: {self._finished_text('trials finished')}, {counts.remaining_text()}."
         how = "" if self._ended.how == INCOMPLETE else f" ({self._ended.how})"
         done = "Selected answers are scored" if self._is_rescoring else "Selected trials are finished"
         stopped = f"Stopped{how}" if self._ended.code_by_trials else done

@@ -32,6 +32,7 @@ from holdfast.errors import RunHeld, StorageFailure
 from holdfast.run.core.display_text import change_text, nearby, shell_word
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
+from holdfast.run.fold.rows.trial_row import PAUSED
 from holdfast.run.fold.states import SAME_ERROR, StateCounts
 from holdfast.spec import Drift
 from holdfast.spec.compare import GONE, Difference
@@ -82,15 +83,27 @@ def _print_left_alone(started: StartedSession, counts: StateCounts) -> None:
 def _print_selection(selection: TrialSelection, counts: StateCounts) -> None:
     if selection.slots is not None:
         _print_slots(selection)
+    elif selection.start_from:
+        _print_from(selection)
     elif selection.remaining is not None:
         say(f"Running {len(selection.remaining)} of the {counts.remaining} remaining trials.")
-    if len(selection.redo):
+    if selection.until:
+        say(f"Every trial stops after the stage {selection.until}.")
+    if len(selection.redo) and not selection.start_from:
         kept = "; a finished trial keeps its result until the new attempt has finished" if selection.again else ""
         say(f"Running {quantity(len(selection.redo), 'trial')} again{kept}.")
         if stopped := counts.remaining_by_reason.get(SAME_ERROR, 0):
             say(f"A task of theirs that was stopped continues: up to {quantity(stopped, 'more trial')} are run.")
         if selection.remaining is None and counts.to_run:
             say("Other trials that a resume runs are run as well; --where chooses among them.")
+
+
+def _print_from(selection: TrialSelection) -> None:
+    """Says how many trials are run once more, and from which stage on."""
+    kept = "; a finished trial keeps its result until the new attempt has finished" if selection.again else ""
+    say(f"Running {quantity(len(selection.redo), 'trial')} again from the stage {selection.start_from} on{kept}.")
+    if selection.not_reached:
+        say(f"{quantity(selection.not_reached, 'selected trial')} that did not get to this stage are not run.")
 
 
 def _print_slots(selection: TrialSelection) -> None:
@@ -135,11 +148,11 @@ def _print_complete(
 ) -> None:
     counts = complete.counts
     if as_json:
-        state = "complete" if counts.is_complete else "incomplete"
+        state = "complete" if counts.is_complete else PAUSED if complete.paused else "incomplete"
         commands = run_commands(scores.first_session if scores is not None else None, complete.place)
         found = {"run": complete.place, "state": state, "ended_as": None, "exit_code": code}
         rest: dict[str, Any] = {
-            "resume": commands.redo if complete.left else None,
+            "resume": commands.resume if complete.paused else commands.redo if complete.left else None,
             "selected": complete.selected,
             "warning": None,
             "warnings": [],
@@ -159,6 +172,9 @@ def _print_complete(
         if counts.failed_in_slots:
             why = "scorers that have failed and not changed are run again by `holdfast resume --redo 'status=failed'`"
         click.echo(f"{complete.place}: nothing to score: {why}; {done}.")
+    elif complete.paused:
+        click.echo(f"{complete.place}: nothing to run until the stage {complete.until}: {done}.")
+        click.echo(f"Resume with: holdfast resume {shell_word(nearby(complete.place))}")
     elif complete.left:
         _print_left(complete, scores, done)
     elif complete.selected is not None:
@@ -266,7 +282,7 @@ class EndMessage:
         place = ended.loss.moved_to if ended.loss is not None else self._started.place
         return {
             "run": self._started.place,
-            "state": "complete" if ended.counts.is_complete else "incomplete",
+            "state": "complete" if ended.counts.is_complete else PAUSED if ended.how == PAUSED else "incomplete",
             "ended_as": ended.how,
             "exit_code": code,
             "counts": ended.counts,

@@ -16,7 +16,7 @@ from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import ResumePlan, plan_resume
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.engine.trials.stages.cleaning import has_left_trials
-from holdfast.errors import RunHeld, StorageFailure, UsageError
+from holdfast.errors import PAUSED_EXIT_CODE, RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
@@ -42,6 +42,10 @@ class CompleteRun(NamedTuple):
     """How many of those have failed, or belong to a task that was stopped."""
     rescoring: bool = False
     """Whether answers were to be scored, and no score was missing."""
+    until: str = ""
+    """The stage after which trials were to be left, where all that remain were left there before."""
+    paused: int = 0
+    """How many those are."""
     left_out: int = 0
     """How many answers lack a score and belong to models or tasks that the eval leaves out."""
     code_notes: Sequence[str] = ()
@@ -54,6 +58,8 @@ class CompleteRun(NamedTuple):
 
     @property
     def exit_code(self) -> int:
+        if self.paused and not self.counts.failed:
+            return PAUSED_EXIT_CODE
         return int(self.left + (self.counts.blocked if self.selected is None else self.blocked) > 0)
 
 

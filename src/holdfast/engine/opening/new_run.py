@@ -23,6 +23,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_f
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
 from holdfast.engine.trials.reuse import ReusableReplies
+from holdfast.engine.trials.stages.stage_selection import stop_new_after
 from holdfast.errors import ConfigurationError
 from holdfast.models.catalogue import IMPORTED
 from holdfast.run import create_run
@@ -106,25 +107,29 @@ def start_run(
     source: str = "",
     writer: WriterOptions = DEFAULT_WRITER,
     check_plan: CheckPlan = accept_plan,
+    until: str = "",
 ) -> StartedSession:
     """Makes a new run of a resolved eval, and opens its first session; `check_plan` may refuse its plan before that.
 
+    `until` is the stage after which its trials are left for a later session.
+
     Raises:
         ConfigurationError: a task, dataset or model is wrong.
-        UsageError: there is something at `root` already.
+        UsageError: there is something at `root` already, or no task has the stage.
         StorageFailure: the run cannot be written.
     """
     root = root or default_root(spec)
     inputs = FreshInputs()
     try:
         prepared = check_new_run(spec, root, inputs, tasks, check_plan=check_plan)
+        selection = stop_new_after(until, prepared) if until else EVERYTHING
         session = create_planned(root, prepared, inputs, source, writer=writer)
     finally:
         inputs.close()
     inputs.keep_cache(session.layout)
     if note := new_family_note(session.reader, family_warning(prepared.tasks, prepared.spec.models)):
         session.sink.put(note)
-    return StartedSession(session, prepared, warnings=prepared.warnings)
+    return StartedSession(session, prepared, warnings=prepared.warnings, selection=selection)
 
 
 def check_new_run(

@@ -52,8 +52,9 @@ def start_remote_run(
     tasks: Mapping[str, Task] | None = None,
     source: str = "",
     check_plan: CheckPlan = accept_plan,
+    until: str = "",
 ) -> StartedSession:
-    """Makes a new run at the URL; `check_plan` as for `start_run`.
+    """Makes a new run at the URL; `check_plan` and `until` as for `start_run`.
 
     Raises:
         UsageError: there is a run already.
@@ -70,7 +71,7 @@ def start_remote_run(
         root = spool_root(url)
         uploader = _uploader(UploadSet(store, Layout(root)), spec)
         writer = WriterOptions(on_sealed=uploader.sealed)
-        started = start_run(spec, root, tasks=tasks, source=source, writer=writer, check_plan=check_plan)
+        started = start_run(spec, root, tasks=tasks, source=source, writer=writer, check_plan=check_plan, until=until)
         _name_url(root, store)
         remote = _attach_store(started, lease, uploader)
         undo.pop_all()

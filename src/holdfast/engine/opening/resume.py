@@ -23,8 +23,15 @@ from holdfast.engine.opening.resume_plan import ResumeComparison, ResumePlan
 from holdfast.engine.planning.model_families import family_warning, new_family_note
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
-from holdfast.engine.planning.selection import EVERYTHING, SelectionRequest, TrialSelection, select_trials
+from holdfast.engine.planning.selection import (
+    EVERYTHING,
+    SelectionRequest,
+    TrialSelection,
+    all_trials,
+    select_trials,
+)
 from holdfast.engine.planning.versioned_slots import name_slots
+from holdfast.engine.trials.stages.stage_selection import select_from, stop_after
 from holdfast.errors import ResumeAborted
 from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
@@ -88,6 +95,15 @@ def _check_weights(plan: ResumePlan, prepared: PreparedEval) -> None:
             raise ResumeAborted(f"Resume aborted: the weights of {name} were replaced while the run was being opened.")
 
 
+def _selected(request: SelectionRequest, reader: RunReader, prepared: PreparedEval) -> TrialSelection:
+    """The trials of the next session."""
+    plan = plan_entries(prepared)
+    selection = (select_from if request.start_from else select_trials)(request, reader, prepared, plan)
+    if not request.until:
+        return selection
+    return stop_after(request.until, selection, reader.fold.with_plan(plan), prepared, f"{request.option_prefix}until")
+
+
 class SelectionFinished(Exception):  # noqa: N818 - no error: there is nothing to be done
     """Nothing of what was selected is left to be done."""
 
@@ -119,8 +135,8 @@ class _Resumption:
         name_slots(prepared, reader.sessions, whole, plan.weights, plan.decision)
         find_scores_that_hold(prepared, reader, whole, plan.weights)
         request = replace(self._request, offered=plan.offered)
-        self._selection = select_trials(request, reader, prepared, plan_entries(prepared))
-        if self._selection.is_finished and not plan.decision.changes:
+        self._selection = _selected(request, reader, prepared)
+        if self._has_nothing_to_do(reader, prepared) and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
         self._growth = measure_growth(last.plan, prepared, reader)
@@ -139,6 +155,16 @@ class _Resumption:
         )
         return session_record(reader.run.hex(), number, pins, contents)
 
+    def _has_nothing_to_do(self, reader: RunReader, prepared: PreparedEval) -> bool:
+        """Whether all that is selected is finished, or has passed the stage after which it is to be left."""
+        selection = self._selection
+        if selection.is_finished or not selection.until or selection.start_from:
+            return selection.is_finished
+        if selection.remaining is not None:
+            return not any(selection.takes(planned) for planned in all_trials(prepared))
+        counts = reader.fold.with_plan(plan_entries(prepared)).counts
+        return not len(selection.redo) and not selection.skipped_tasks and counts.to_run == len(selection.passed)
+
     def _copy_inputs(self, reader: RunReader, plan: ResumePlan, prepared: PreparedEval) -> dict[str, Input]:
         """Copies the rows that are new, and the files of tasks that are new or not as they were."""
         raw, known = raw_digests(prepared), last_session(reader).inputs
@@ -149,6 +175,13 @@ class _Resumption:
         }
         files = {**plan.inputs.files, **sources}
         return copy_inputs(reader.inputs, {name: SourceFile(path, raw.get(name, "")) for name, path in files.items()})
+
+    def _redo_text(self) -> str:
+        """The option by which finished trials were selected to be attempted once more."""
+        request = self._request
+        return (
+            f"--from {request.start_from} --where {request.where}" if request.start_from else f"--redo {request.redo}"
+        )
 
     def close(self) -> None:
         """Frees what was read to make the record."""
@@ -166,7 +199,7 @@ class _Resumption:
         if related is not None:
             session.sink.put(related)
         if redone_by := self._selection.redone_by:
-            session.sink.put(NoteRecord(kind=REDO_NOTE, text=f"--redo {self._request.redo}", data={"by": redone_by}))
+            session.sink.put(NoteRecord(kind=REDO_NOTE, text=self._redo_text(), data={"by": redone_by}))
         return StartedSession(
             session,
             self._prepared,

@@ -38,11 +38,15 @@ class SelectionRequest:
     """The prefix of the names of the two where they are given."""
     rescoring: bool = False
     """Whether only answers that are on record are scored, and nothing else is run."""
+    start_from: str = ""
+    """The stage from which trials are attempted once more: those that `where` matches."""
+    until: str = ""
+    """The stage after which trials are left for a later session."""
     offered: EvalSpec | None = None
     """The eval that a rescoring was given: answers of models and tasks that it leaves out are not scored."""
 
     def __bool__(self) -> bool:
-        return self.where is not None or self.redo is not None or self.rescoring
+        return self.where is not None or self.redo is not None or self.rescoring or bool(self.start_from)
 
 
 class TrialSelection(NamedTuple):
@@ -70,13 +74,31 @@ class TrialSelection(NamedTuple):
     """Of a rescoring, by the name of a slot, the trials in which it is filled."""
     scores_that_hold: int = 0
     """How many of those scores are on record and hold, since the targets of their samples are as they were."""
+    start_from: str = ""
+    """The stage from which those of `redo` are attempted."""
+    not_reached: int = 0
+    """How many of those that `where` matches have not come to that stage."""
+    until: str = ""
+    """The stage after which trials are left for a later session."""
+    passed: KeySet = KeySet([])
+    """Those that were left there before."""
+    skipped_tasks: frozenset[str] = frozenset()
+    """The tasks of which every stage comes later."""
     left_out: int = 0
     """Of a rescoring, how many answers lack scores of which the eval has left out the model or the task."""
 
     def takes(self, planned: PlannedTrial) -> bool:
         """Whether a trial that is not finished is run in this session."""
         digest = bytes.fromhex(planned.key)
+        if self.until and (planned.task.name in self.skipped_tasks or digest in self.passed):
+            return False
         return self.remaining is None or digest in self.remaining or digest in self.redo
+
+    def entering(self, planned: PlannedTrial) -> PlannedTrial:
+        """A trial as it is attempted: from a stage on, if that was asked for."""
+        if not self.start_from or bytes.fromhex(planned.key) not in self.redo:
+            return planned
+        return planned._replace(start_from=self.start_from, scores_only=False, slots_again=False)
 
     @property
     def is_finished(self) -> bool:
@@ -192,12 +214,12 @@ class _Selecting:
             self._blocked,
             failed=len(self._stuck) + len(self._of_stopped) - len(freed),
             failed_again=self._failed_again,
-            redone_by=_selected_by(self._redo) if self._redo is not None and self._again else "",
+            redone_by=selected_by(self._redo) if self._redo is not None and self._again else "",
             redone_tasks=frozenset(self._redone_tasks),
         )
 
 
-def _selected_by(redo: Where) -> str:
+def selected_by(redo: Where) -> str:
     """What of a trial an expression asks for: its scores, another part of its result, or names; empty for transcripts.
 
     A lost transcript is nothing that a person or the trial's result decides.
