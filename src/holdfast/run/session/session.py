@@ -109,7 +109,7 @@ class RunSession:
             self.counts.count_when_uploaded(uploader)
         for source in (store.lease.failures, uploader.failures):
             self._watch_failures(source)
-        store.lease.publish(self._progress, self.number)
+        store.lease.publish(self._progress, self.number, self.run.hex())
         self._writers.change(seal_seconds=uploader.interval, counts_when_uploaded=store.counts_when_uploaded)
         uploader.report_confirmed(self._pass_on_confirmed)
         uploader.start(self.sink.journal)

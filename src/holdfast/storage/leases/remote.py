@@ -64,6 +64,8 @@ class PublishedLease(msgspec.Struct, frozen=True):
     """The number of the holder's session. No other holder ever has it, so two never write the same segment."""
     behind: int = 0
     """How many segments were not uploaded yet."""
+    run: str = ""
+    """The id of the run, in hexadecimal: other objects in its place do not change which run this is."""
 
     def age_seconds(self) -> float | None:
         """How long ago it was published, going by two clocks that may differ; for people."""
@@ -97,6 +99,8 @@ class RemoteLease:
         """
         self._store, self._lifetime = store, lifetime or lifetime_seconds()
         self.session = above + 1
+        self.run = ""
+        """As in what is published."""
         self._holder = this_process()
         self._beat = 0
         self._progress: Callable[[], HolderProgress] = HolderProgress
@@ -119,6 +123,7 @@ class RemoteLease:
             published = decode_published_lease(found[0])
             if published is not None:
                 self.session = max(self.session, published.session + 1)
+                self.run = published.run
             if published is not None and not published.released:
                 self._wait_for_silence(published, found[1])
             tag = self._store.put_over(LEASE_KEY, self._encoded(), found[1])
@@ -144,15 +149,15 @@ class RemoteLease:
         at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
         finished, planned, behind = self._progress()
         published = PublishedLease(
-            self._holder, self._beat, finished, planned, at, released, session=self.session, behind=behind
+            self._holder, self._beat, finished, planned, at, released, session=self.session, behind=behind, run=self.run
         )
         return msgspec.json.encode(published)
 
-    def publish(self, progress: Callable[[], HolderProgress], session: int) -> None:
-        """From now on every renewal publishes this progress; a session's number that is higher is published at once."""
+    def publish(self, progress: Callable[[], HolderProgress], session: int, run: str) -> None:
+        """From now on every renewal publishes this progress; which session of which run it is, at once."""
         self._progress = progress
-        if self.session < session:
-            self.session = session
+        if self.session < session or self.run != run:
+            self.session, self.run = max(self.session, session), run
             self.renew()
 
     def is_held(self) -> bool:
