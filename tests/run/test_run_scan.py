@@ -34,7 +34,7 @@ def lived_run(root):
 def scanned(root):
     with closing(RunScan(Layout(root), find_run_id(RealFileSystem(), Layout(root)))) as scan:
         scan.scan_rest()
-        return scan.fold.counts.finished, scan.fold.counts.planned, scan.losses()
+        return scan.fold.counts.finished, scan.fold.counts.planned, list(scan.losses().values())
 
 
 def read(root):

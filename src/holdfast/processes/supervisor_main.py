@@ -137,7 +137,9 @@ class CappedFile:
         # Created exclusively: the program may have put a link or a pipe in its place.
         with contextlib.suppress(OSError):
             os.unlink(path)
-        self._file: BinaryIO = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb", 0)
+        self._file: BinaryIO = os.fdopen(
+            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb", 0
+        )
         self._redaction, self._head = Redaction(needles), cap // 2
         self._tail_bytes, self._tail, self.bytes = cap - cap // 2, b"", 0
         self.is_full = False

@@ -131,6 +131,6 @@ def find_spool(text: str) -> tuple[str, Path]:
     if not (url := Layout(root).read_url()):
         raise UsageError(
             f"{root} is a local run: it has no spool, and no other copy exists.",
-            hint="--spool is for runs in an object store.",
+            hint="--local is for runs in an object store.",
         )
     return url, root

@@ -122,7 +122,10 @@ def _print_recovered(recovered: Recovered) -> None:
     else:
         click.echo("Everything is already downloaded; nothing was written.")
     click.echo(printable(str(recovered)))
-    if recovered.finished < recovered.planned:
+    if recovered.held_by:
+        click.echo(printable(f"{recovered.url} is in use by {recovered.held_by}."))
+        click.echo("This is a copy of what was uploaded so far. The run itself continues: do not resume the copy.")
+    elif recovered.finished < recovered.planned:
         way = "Resume with" if recovered.format == FORMAT else "Written in an older format; continue in a new run with"
         click.echo(f"{way}: {continuing_command(recovered.format, recovered.run)}")
 

@@ -13,15 +13,18 @@ from holdfast.run.locate import find_local_run, find_spool
 
 @click.command("clean")
 @click.argument("run")
-@click.option("--steps", is_flag=True, help="Delete transcripts of finished trials; answers and scores are kept.")
-@click.option("--spool", is_flag=True, help="Delete local files of a run in an object store, if the store has them.")
+@click.option("--steps", is_flag=True, help="Delete steps of finished trials that do not lead to their answers.")
+@click.option("--local", is_flag=True, help="Delete local files of a run in an object store, if the store has them.")
+@click.option("--spool", is_flag=True, hidden=True)
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(run: str, *, steps: bool, spool: bool, dry_run: bool, as_json: bool) -> int:
-    """Delete transcripts (--steps) or uploaded local files (--spool) of RUN. Every score and report stays the same."""
-    if steps == spool:
-        raise UsageError("Specify what to delete.", hint="Give either --steps or --spool.")
+def command(run: str, *, steps: bool, local: bool, spool: bool, dry_run: bool, as_json: bool) -> int:
+    """Delete transcripts (--steps) or uploaded local files (--local) of RUN. Every score and report stays the same."""
     if spool:
+        raise UsageError("--spool is now called --local.", hint="Give --local instead.")
+    if steps == local:
+        raise UsageError("Specify what to delete.", hint="Give either --steps or --local.")
+    if local:
         _print_emptied_spool(clean_spool(*find_spool(run), dry_run=dry_run), as_json=as_json)
     else:
         _print_cleaned_steps(clean_steps(find_local_run(run, "cleaned"), dry_run=dry_run), as_json=as_json)
@@ -52,7 +55,7 @@ def _print_cleaned_steps(cleaned: CleanedSteps, *, as_json: bool) -> None:
         return
     click.echo(f"{cleaned.run}: {'would be deleted' if cleaned.dry_run else 'deleted'}:")
     records = f"{cleaned.steps} steps and {cleaned.calls} calls, {cleaned.record_bytes:,} bytes before compression"
-    click.echo(f"  the transcripts of {cleaned.trials} finished trials: {records}")
+    click.echo(f"  what did not lead to the answers of {cleaned.trials} finished trials: {records}")
     click.echo(f"  {cleaned.blobs} blobs, {cleaned.blob_bytes:,} bytes")
     if not cleaned.dry_run:
         click.echo(f"  the journal had {cleaned.journal_bytes_before:,} bytes, and has {cleaned.journal_bytes_after:,}")

@@ -14,9 +14,11 @@ from holdfast.engine.opening.repair_planner import RepairPlanner
 from holdfast.interop.scylla.checkpoint import CheckpointRepair, checkpoint_in, repair_checkpoint
 from holdfast.interop.scylla.result_tree import unread_text
 from holdfast.run.core.display_text import shell_word
-from holdfast.run.locate import find_local_run
+from holdfast.run.core.layout import Layout
+from holdfast.run.locate import find_run
 from holdfast.run.repair.repair import RepairReport, repair_run
 from holdfast.run.repair.result_file_comparison import TrialGroup
+from holdfast.storage.store_url import is_url
 from holdfast.terminal.text import printable
 
 _SHOWN_LINES = 20
@@ -36,12 +38,21 @@ def command(run: str, *, as_json: bool) -> int:
     """
     if run.strip() and (checkpoint := checkpoint_in(Path(run))) is not None:
         return _repair_checkpoint(checkpoint, as_json=as_json)
-    repair = repair_run(find_local_run(run, "repaired"), RepairPlanner())
+    repair = _repair(run)
     if as_json:
         print_json(repair)
     else:
         click.echo(printable("\n".join(_repair_lines(repair))))
     return 0 if repair.ok else 1
+
+
+def _repair(run: str) -> RepairReport:
+    url = run if is_url(run) else Layout(find_run(run)).read_url()
+    if not url:
+        return repair_run(find_run(run), RepairPlanner())
+    from holdfast.run.repair.repair_store import repair_stored_run  # noqa: PLC0415 - for runs in a store only
+
+    return repair_stored_run(url, RepairPlanner())
 
 
 def _repair_checkpoint(path: Path, *, as_json: bool) -> int:
@@ -78,8 +89,11 @@ def _counted_text(repair: CheckpointRepair) -> str:
 
 
 def _repair_lines(repair: RepairReport) -> list[str]:
-    lines = [f"{repair.run}: {'repaired' if repair.changes else 'nothing to repair'}"]
+    lines = [f"{repair.run}: {_outcome_text(repair)}"]
     lines += [f"  {change}" for change in repair.changes]
+    lines += _first_lines([f"cannot be repaired: {text}" for text in repair.unrepaired])
+    if repair.unrepaired:
+        lines.append(f"  Lost trials remain. Run them again with: holdfast resume {shell_word(repair.run)}")
     if repair.backup:
         lines.append(f"  Replaced files are in {repair.backup}.")
     lines.append(f"  {repair.sound} of {repair.files} result files are intact.")
@@ -92,6 +106,12 @@ def _repair_lines(repair: RepairReport) -> list[str]:
     if repair.changes and repair.ok:
         lines.append(f"  Check it with: holdfast verify {shell_word(repair.run)}")
     return lines
+
+
+def _outcome_text(repair: RepairReport) -> str:
+    if repair.changes:
+        return "repaired in part" if repair.unrepaired or repair.missing else "repaired"
+    return "not repaired" if repair.unrepaired or repair.missing else "nothing to repair"
 
 
 def _informative_groups(groups: list[TrialGroup]) -> list[TrialGroup]:

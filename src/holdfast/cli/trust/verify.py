@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 import msgspec
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import HoldfastError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config, is_as_written
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import LATEST, find_run
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
 from holdfast.run.verify.verify import Verification, verify_run
+from holdfast.storage.store_url import is_url
 from holdfast.terminal.text import quantity
+
+_NAMED = 3
 
 
 @click.command("verify")
@@ -43,10 +49,12 @@ def command(run: str, *, deep: bool, trial: str | None, timeout: float | None, a
         from holdfast.cli.session.replay import replay_command  # noqa: PLC0415
 
         return replay_command(run, trial, timeout, as_json=as_json)
-    reader = RunReader(find_run(run))
+    root, store_notes = _find_checked(run)
+    reader = RunReader(root)
     try:
         result = _verify_deep(reader) if deep else verify_run(reader)
-        result = msgspec.structs.replace(result, notes=[*result.notes, *_config_notes(reader)])
+        notes = [*result.notes, *store_notes, *_config_notes(reader), *_way_on(result)]
+        result = msgspec.structs.replace(result, notes=notes)
     finally:
         reader.close()
     if as_json:
@@ -54,6 +62,33 @@ def command(run: str, *, deep: bool, trial: str | None, timeout: float | None, a
     else:
         _print_verification(result)
     return 0 if result.ok else 1
+
+
+def _find_checked(run: str) -> tuple[Path, list[str]]:
+    """The directory to check: of a run in a store, the store's own bytes; and what is not in the store."""
+    if not is_url(run):
+        return find_run(run), []
+    from holdfast.run.remote.merged_view import open_store_view  # noqa: PLC0415 - for runs in a store only
+
+    view = open_store_view(run)
+    only_here = [
+        f"{quantity(len(view.only_here), 'file')} on this machine only, not in the store: {_named(view.only_here)}"
+    ]
+    return view.root, [*view.warnings, *(only_here if view.only_here else [])]
+
+
+def _named(keys: list[str]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return f"{', '.join(keys[:_NAMED])}{more}. `holdfast resume` uploads what is missing."
+
+
+def _way_on(result: Verification) -> list[str]:
+    """What makes a loss a note, where nothing remains to do because of it."""
+    if result.ok or not result.counts.is_complete:
+        return []
+    return [
+        f"Nothing remains because of the damage; `holdfast repair {shell_word(result.run)}` notes it in the journal."
+    ]
 
 
 def _config_notes(reader: RunReader) -> list[str]:

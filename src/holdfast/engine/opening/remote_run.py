@@ -18,10 +18,10 @@ from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import NotARun, StorageFailure, UsageError
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.run_id import find_run_id
-from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
+from holdfast.run.remote.healing import heal_store
 from holdfast.run.remote.merged_view import open_merged_view
 from holdfast.run.remote.run_objects import list_run_objects, run_id_in_store
-from holdfast.run.remote.spool import newest_session
+from holdfast.run.remote.spool import fill_spool, name_url, newest_session
 from holdfast.run.remote.upload_lag import segments_text
 from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet
@@ -72,7 +72,7 @@ def start_remote_run(
         uploader = _uploader(UploadSet(store, Layout(root)), spec)
         writer = WriterOptions(on_sealed=uploader.sealed)
         started = start_run(spec, root, tasks=tasks, source=source, writer=writer, check_plan=check_plan, until=until)
-        _name_url(root, store)
+        name_url(root, store)
         remote = _attach_store(started, lease, uploader)
         undo.pop_all()
         return remote
@@ -125,9 +125,9 @@ def resume_remote_run(
         root = spool_root(url)
         lease = RemoteLease(store, above=newest_session(store, root), lifetime=spec.runner.lease)
         undo.callback(lease.release)
-        downloaded = _fill_spool(store, root)
+        downloaded = fill_spool(store, root)
         uploads = UploadSet(store, Layout(root))
-        warnings = [*downloaded.warnings, *_upload_earlier(uploads, spec)]
+        warnings = [*downloaded.warnings, *_upload_earlier(uploads, spec), *heal_store(store, Layout(root))]
         uploader = _uploader(uploads, spec)
         writer = WriterOptions(on_sealed=uploader.sealed)
         started = resume_run(root, offer=offer, tasks=tasks, selection=selection, at_least=lease.session, writer=writer)
@@ -190,27 +190,6 @@ def _upload_earlier(uploads: UploadSet, spec: EvalSpec) -> list[str]:
     if spec.runner.durability == "remote":
         raise uploads.conflict
     return [str(uploads.conflict)]
-
-
-def _fill_spool(store: ObjectStore, root: Path) -> DownloadedRun:
-    """Downloads what the spool does not have; a spool that did not exist is marked as downloaded."""
-    remove_partial_downloads(root)
-    if not Layout(root).journal.is_dir():
-        root.mkdir(parents=True, exist_ok=True)
-        Layout(root).recovered.write_text(store.url + "\n", encoding="utf-8")
-        downloaded = download_run(store, root)
-    else:
-        try:
-            downloaded = download_run(store, root)
-        except NotARun:
-            # Its machine was stopped before anything was uploaded, and this is that machine.
-            downloaded = DownloadedRun()
-    _name_url(root, store)
-    return downloaded
-
-
-def _name_url(root: Path, store: ObjectStore) -> None:
-    Layout(root).remote.write_text(store.url + "\n", encoding="utf-8")
 
 
 def _uploader(uploads: UploadSet, spec: EvalSpec) -> Uploader:

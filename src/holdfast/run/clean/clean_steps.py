@@ -72,6 +72,8 @@ class _Transcripts:
         # The report counts the replies of a model by name, if there are several: then none can be spared.
         finished = reader.fold.trials(*FINISHED) if not has_several_names(reader) else ()
         self._trials = {trial.key: trial.row.answer_of for trial in finished if trial.has_spare_transcript}
+        self.noted = {item.where for item in reader.noted_damage()}
+        """Files that have lost something which was made good since."""
         self._final = FinalConversations(reader.fs, reader.blobs, lambda key: self._trials.get(key, 0))
         for _, line in reader.journal.stream([], FINAL_HEADS) if self._trials else ():
             self._final.add(line)
@@ -212,7 +214,7 @@ def _build_journal(old: Journal, new: Journal, drop: _Transcripts, format_: int)
     """Writes the new journal beside the old one, and verifies it; its size."""
     new.fs.make_directory(new.directory)
     JournalRewriter(old, new.directory, drop, format_).write()
-    verify_rewrite(old, new, drop)
+    verify_rewrite(old, new, drop, drop.noted)
     new.fs.sync_directory(new.directory)
     crashpoints.reach("clean.proven")
     return _journal_bytes(new)

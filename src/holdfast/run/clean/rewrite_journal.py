@@ -6,7 +6,7 @@ of sessions are those of the new segments. All are sealed: nothing in them is in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ from holdfast.storage import crashpoints
 
 _NEW_FRAME_BYTES = 1 << 20
 _SESSION = b'{"type":"session'
+_PINS = {"pins", "damaged"}
+"""The fields of a session's record that say how segments were: in the new journal they are others."""
 DropRecord = Callable[[bytes], bool]
 
 
@@ -97,9 +99,9 @@ class JournalRewriter:
             return line
         # As plain data, so that fields which this version does not know are kept.
         record = msgspec.json.decode(line)
-        if "pins" in record:
-            known = (self._pins.get(SegmentId(*pin[:3])) for pin in record["pins"])
-            record["pins"] = [pin for pin in known if pin is not None]
+        for name in _PINS & record.keys():
+            known = (self._pins.get(SegmentId(*pin[:3])) for pin in record[name])
+            record[name] = [pin for pin in known if pin is not None]
         return msgspec.json.encode(record)
 
 
@@ -107,23 +109,25 @@ def _trial_keys(lines: list[bytes]) -> list[str]:
     return [key for _, key in map(head_of, lines) if key]
 
 
-def verify_rewrite(old: Journal, new: Journal, drop: DropRecord) -> None:
-    """Compares a rewritten journal with the one it was made from.
+def verify_rewrite(old: Journal, new: Journal, drop: DropRecord, noted: Collection[str] = ()) -> None:
+    """Compares a rewritten journal with the one it was made from, in which `noted` files have lost something before.
 
     Raises:
         RunDamaged: they differ in more than the records that were to be dropped, or the new one is damaged.
     """
     damage: list[Damage] = []
+    before: list[Damage] = []
     states: list[SegmentState] = []
     pins: list[SegmentPin] = []
     lost: list[SegmentId] = []
-    expected = (line for _, line in old.stream(damage) if not drop(line))
+    expected = (line for _, line in old.stream(before) if not drop(line))
     for mine, theirs in zip_longest(_read_lines(new, states, damage), expected):
         if mine != theirs and (mine is None or theirs is None or _without_pins(mine) != _without_pins(theirs)):
             raise _rewrite_failed(new)
         if mine.startswith(_SESSION) and isinstance(record := decode(mine), SessionRecord | SessionEndRecord):
             pins += record.pins
             lost += record.lost if isinstance(record, SessionRecord) else []
+    damage += [item for item in before if item.where not in noted]
     if any(item.is_loss for item in [*damage, *cross_check(states, pins, lost)]):
         raise _rewrite_failed(new)
 
@@ -142,7 +146,7 @@ def _without_pins(line: bytes) -> Any:
     if not line.startswith(_SESSION):
         return line
     record = msgspec.json.decode(line)
-    return {name: value for name, value in record.items() if name != "pins"}
+    return {name: value for name, value in record.items() if name not in _PINS}
 
 
 def _rewrite_failed(new: Journal) -> RunDamaged:

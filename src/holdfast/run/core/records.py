@@ -258,7 +258,11 @@ class SessionRecord(Record, frozen=True):
     """The digest of serving.yaml, if the run has one."""
     pins: list[SegmentPin] = []
     lost: list[SegmentId] = []
-    """Segments that were lost with their machine before they were uploaded: their trials remain."""
+    """Segments that were lost, and noted as such by this session: with their machine before they were uploaded, so that
+    their trials remained, or, noted by a repair, after everything in them had been made good.
+    """
+    damaged: list[SegmentPin] = []
+    """Segments that had lost something which was made good later, as they were when a repair noted that."""
     changes: list[Change] = []
     mark: int = 0
     """The first admission mark of the session: at most this many calls are in flight until another mark is recorded."""

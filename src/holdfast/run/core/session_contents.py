@@ -29,6 +29,7 @@ class SessionContents:
     source: str = ""
     serving: str = ""
     lost: list[SegmentId] = field(default_factory=list)
+    damaged: list[SegmentPin] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     mark: int = 0
     weights: dict[str, str] = field(default_factory=dict)
@@ -77,6 +78,7 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
         serving=contents.serving,
         pins=pins,
         lost=contents.lost,
+        damaged=contents.damaged,
         changes=contents.changes,
         mark=contents.mark,
         weights=contents.weights,

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from holdfast.journal import Damage, DamageKind, SegmentId
+from holdfast.journal.segment import parse_name
 from holdfast.journal.segment_state import SegmentState
+from holdfast.run.core.records import SessionRecord
 from holdfast.storage.leases.holder import AcknowledgedFrames
 
 
@@ -34,3 +36,22 @@ def missing_acknowledged(
     kind = DamageKind.TRUNCATED if is_there else DamageKind.MISSING
     where = is_there.where if is_there else f"journal/{ident.filename(sealed=False)}"
     return ident, Damage(kind, where, detail, lost=(there + 1, published.seq))
+
+
+NOTABLE = frozenset({DamageKind.UNREADABLE, DamageKind.FOREIGN, DamageKind.GAP, DamageKind.TRUNCATED})
+"""Losses in a segment that can be noted once later work has made them good; a contradiction never is one."""
+
+
+def damaged_segment(item: Damage) -> SegmentId | None:
+    """The segment that a damage is in; None for any other file."""
+    parsed = parse_name(item.where.removeprefix("journal/")) if item.where.startswith("journal/") else None
+    return parsed[0] if parsed else None
+
+
+def is_noted_damage(item: Damage, states: Sequence[SegmentState], sessions: Sequence[SessionRecord]) -> bool:
+    """Whether a session has noted this damage, and the segment has lost nothing since."""
+    ident = damaged_segment(item)
+    if ident is None or item.kind not in NOTABLE:
+        return False
+    pins = [state.pin() for state in states if state.ident == ident]
+    return bool(pins) and any(pins[0] in session.damaged for session in sessions)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 
-from holdfast.journal import Damage, SegmentId
+from holdfast.journal import Damage, DamageKind, SegmentId
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.reader import RunReader
 
@@ -16,11 +16,11 @@ _CHECKED_TRIALS = 100
 """How many finished trials without files are asked whether they should have any, when a run is opened."""
 
 
-def describe_inconsistencies(reader: RunReader) -> list[str]:
-    """What was found to differ, and what was done about it."""
+def describe_inconsistencies(reader: RunReader, *, with_damage: bool = True) -> list[str]:
+    """What was found to differ, and what was done about it; without damage, for those who list it themselves."""
     notes = [f"The index was rebuilt from the journal: {note}."] if (note := reader.index_note()) else []
     losses = [damage for damage in reader.damage() if damage.is_loss]
-    if losses:
+    if losses and with_damage:
         kinds = Counter(damage.kind.value for damage in losses)
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         notes.append(
@@ -37,10 +37,18 @@ def describe_inconsistencies(reader: RunReader) -> list[str]:
 
 def _lost_segment_notes(reader: RunReader) -> list[str]:
     present = {segment.ident for segment in reader.journal.segments()}
-    return [
-        f"Segment {ident} was lost with its machine, noted by session {session}; its trials had to be run again."
+    repairs = {end.number for end in reader.ends if end.how == "repaired"}
+    gone = [
+        f"Segment {ident} was lost, noted by session {session}; what remained of its work was done again."
+        if session in repairs
+        else f"Segment {ident} was lost with its machine, noted by session {session}; its trials had to be run again."
         for ident, session in sorted(reader.lost().items())
         if ident not in present
+    ]
+    return gone + [
+        f"{item}; a repair has noted it, and what remained of its work was done again."
+        for item in reader.noted_damage()
+        if item.kind is not DamageKind.MISSING
     ]
 
 

@@ -39,7 +39,7 @@ from holdfast.run.core.records import (
 )
 from holdfast.run.core.run_id import identify_run, refuse_newer
 from holdfast.run.core.task_stops import TaskDecision, newest_decisions
-from holdfast.run.fold.acknowledged_frames import missing_acknowledged
+from holdfast.run.fold.acknowledged_frames import is_noted_damage, missing_acknowledged
 from holdfast.run.fold.cut import Cut
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader_index import ReaderIndex
@@ -393,8 +393,23 @@ class RunReader:
         ]
 
     def damage(self) -> list[Damage]:
-        """Everything that is not as it was written, torn tails included."""
+        """Everything that is not as it was written, torn tails included; without losses that were noted."""
+        return [item for item in self._all_damage() if not self._is_noted(item)]
+
+    def noted_damage(self) -> list[Damage]:
+        """Losses that were made good by later work, and that a repair has noted since."""
+        gone = [
+            Damage(DamageKind.MISSING, f"journal/{ident.filename(sealed=True)}", "the segment is missing")
+            for ident in self.lost()
+            if self.journal.find(ident) is None
+        ]
+        return gone + [item for item in self._all_damage() if self._is_noted(item)]
+
+    def _all_damage(self) -> list[Damage]:
         return self.damage_by(self.index.damage(self.pins(), self.lost()))
+
+    def _is_noted(self, item: Damage) -> bool:
+        return is_noted_damage(item, self.index.states(), self.sessions)
 
     def damage_by(self, found: list[Damage]) -> list[Damage]:
         """The same findings, and what the lease of a killed session names that none of them does."""
@@ -421,7 +436,7 @@ class RunReader:
 
     @cached_property
     def _has_losses(self) -> bool:
-        return bool(self.lost()) or any(item.is_loss for item in self.damage())
+        return bool(self.lost()) or any(item.is_loss for item in self._all_damage())
 
     def may_be_deleted(self) -> bool:
         """Whether deleting the run loses no result: nothing was ever answered in it, and nobody executes it."""

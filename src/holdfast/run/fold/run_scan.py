@@ -33,6 +33,7 @@ from holdfast.run.core.codec import cited_blob, decode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import AppliedRecord, NoteRecord, SessionEndRecord, SessionRecord, with_applied
 from holdfast.run.core.run_id import refuse_newer
+from holdfast.run.fold.acknowledged_frames import is_noted_damage
 from holdfast.run.fold.entries import AnyEntry, StepEntry, entry_of_line
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.rows.fold_tables import SCHEMA
@@ -139,21 +140,24 @@ class RunScan:
         names = {(note.data.get("model"), note.data.get("name")) for note in notes if isinstance(note.data, dict)}
         return len(names) > len({model for model, _ in names})
 
-    def losses(self) -> list[str]:
-        """Everything that is not as it was written, in words."""
+    def losses(self) -> dict[str, str]:
+        """Everything that is not as it was written, in words, by the file that it is in."""
         pins = [pin for record in self.sessions for pin in record.pins]
         pins += [pin for record in self.ends for pin in record.pins]
         lost = {ident for record in self.sessions for ident in record.lost}
         scanned = [item for ident in sorted(self._damage) for item in self._damage[ident]]
         damage = group_by_file(scanned, cross_check(self._states.values(), pins, lost))
         never = {f"journal/{ident.filename(sealed=True)}" for ident in self._never_uploaded(pins) if ident not in lost}
-        return [
-            f"{item.where} was lost with its machine, before it was uploaded; its trials remain."
+        states = list(self._states.values())
+        found = [item for item in damage if item.is_loss and not is_noted_damage(item, states, self.sessions)]
+        # Whether a trial remains is known by the fold, never by what is damaged.
+        remain = "nothing remains because of it" if self.fold.counts.is_complete else "its trials remain"
+        return {
+            item.where: f"{item.where} was lost with its machine, before it was uploaded; {remain}."
             if item.where in never
-            else str(item)
-            for item in damage
-            if item.is_loss
-        ]
+            else f"{item}{'' if not self.fold.counts.is_complete else '; nothing remains because of it'}"
+            for item in found
+        }
 
     def _never_uploaded(self, pins: list[SegmentPin]) -> list[SegmentId]:
         return unseen_successors(self._states.values(), pins) if self.layout.recovered.exists() else []

@@ -15,15 +15,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.errors import StorageFailure
+from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import SegmentFile, SegmentId
 from holdfast.journal.segment import parse_name, segment_location
 from holdfast.journal.segment_salvage import SegmentCopy, merge_copies
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.run_id import first_header_in_file
+from holdfast.run.core.run_id import find_run_id, first_header_in_file
 from holdfast.run.fold.run_scan import RunScan
-from holdfast.run.remote.run_objects import is_downloaded, list_run_objects, run_id_in_store
+from holdfast.run.remote.run_objects import (
+    content_digest_of,
+    is_downloaded,
+    is_named_by_digest,
+    list_run_objects,
+    run_id_in_store,
+)
 from holdfast.storage import crashpoints
 from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.object_store import ObjectStore, StoredObject
@@ -104,10 +110,16 @@ class _Download:
     ) -> None:
         self._store, self._root, self._fetching, self._merge, self._run_scan = store, root, fetching, merge, run_scan
         self._fs = RealFileSystem()
-        here = (first_header_in_file(self._fs, path) for path in sorted(Layout(root).journal.glob("*.zst")))
-        self._run = next((header.run for header in here if header), b"")
+        self._run = run_scan.run if run_scan is not None else b""
         if entries and not self._run:
-            self._run = run_id_in_store(store, entries)
+            self._run = self._find_run(entries)
+
+    def _find_run(self, entries: list[StoredObject]) -> bytes:
+        """Which run it is: by what is here, if anything is."""
+        try:
+            return find_run_id(self._fs, Layout(self._root))
+        except NotARun:
+            return run_id_in_store(self._store, entries)
 
     def run(self, entries: list[StoredObject]) -> DownloadedRun:
         """Downloads all of it; of what fails, the first in the order of the entries is raised."""
@@ -157,7 +169,7 @@ class _Download:
         if fetched is None:
             return downloaded
         size, target = fetched.stat().st_size, self._root / entry.key
-        if not entry.key.startswith("journal/") or self._accept_segment(fetched, target, downloaded.warnings):
+        if self._accept(entry, fetched, target, downloaded.warnings):
             target.parent.mkdir(parents=True, exist_ok=True)
             fetched.replace(target)
             crashpoints.reach("recover.taken")
@@ -165,6 +177,26 @@ class _Download:
             downloaded.bytes += size
         fetched.unlink(missing_ok=True)
         return downloaded
+
+    def _accept(self, entry: StoredObject, fetched: Path, target: Path, warnings: list[str]) -> bool:
+        if entry.key.startswith("journal/"):
+            return self._accept_segment(fetched, target, warnings)
+        if is_named_by_digest(entry.key) and not self._is_intact(entry, fetched):
+            warnings.append(f"{entry.key} is damaged in the store and was skipped; the run refers to it.")
+            return False
+        return True
+
+    def _is_intact(self, entry: StoredObject, fetched: Path) -> bool:
+        """Whether a file has the content that it is named by; one that has not is downloaded once more."""
+        name = entry.key.rpartition("/")[2]
+        if content_digest_of(fetched) == name:
+            return True
+        fetched.unlink()
+        try:
+            self._store.fetch(entry.key, fetched)
+        except (FileNotFoundError, StorageFailure):
+            fetched.touch()
+        return content_digest_of(fetched) == name
 
     def _accept_segment(self, temporary: Path, target: Path, warnings: list[str]) -> bool:
         """Checks a downloaded segment; whether it is worth having."""
@@ -177,7 +209,7 @@ class _Download:
             # Left by a session that ended before the last segment had a complete header; no data is lost.
             return not target.exists()
         if parsed is None or first is None or first.run != self._run:
-            why = "it belongs to another run" if first else "nothing in it can be read"
+            why = f"it belongs to another run ({first.run.hex()})" if first else "nothing in it can be read"
             warnings.append(f"{where} was skipped: {why}.")
             return False
         if target.exists():

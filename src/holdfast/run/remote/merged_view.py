@@ -12,6 +12,7 @@ import os
 import shutil
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -66,6 +67,45 @@ def open_merged_view(url: str) -> tuple[Path, DownloadedRun]:
     _write_tags(root, entries)
     downloaded.warnings[:0] = warnings
     return root, downloaded
+
+
+class StoreView(NamedTuple):
+    """A run as its store has it, and what of it is on this machine only."""
+
+    root: Path
+    warnings: list[str]
+    only_here: list[str]
+    """Files of the run in the spool of this machine that the store does not have."""
+
+
+def open_store_view(url: str) -> StoreView:
+    """A directory with the run as it is in the store: nothing is taken from the spool of this machine.
+
+    Raises:
+        NotARun: there is no run in the store.
+        StorageFailure: the store cannot be reached.
+    """
+    store, spool = ObjectStore(url), spool_root(url)
+    root = view_root(url).with_name(f"{view_root(url).name}-store")
+    entries = list_run_objects(store)
+    for directory in (root, *_directories(root)):
+        directory.mkdir(parents=True, exist_ok=True)
+    # No spool: what is no longer so in the store is forgotten, whatever this machine has.
+    nowhere = root / "no-spool"
+    _drop_stale(store, nowhere, root, entries)
+    _drop_open(nowhere, root, entries)
+    Layout(root).remote.write_text(url.rstrip("/") + "\n", encoding="utf-8")
+    downloaded = download_run(store, root, entries)
+    _write_tags(root, entries)
+    there = {entry.key for entry in entries}
+    return StoreView(root, downloaded.warnings, [key for key in _run_files(spool) if key not in there])
+
+
+def _run_files(spool: Path) -> list[str]:
+    """The files of a run in a spool, as keys."""
+    found = [path for directory in _directories(spool) if directory.is_dir() for path in directory.rglob("*")]
+    keys = [str(path.relative_to(spool)) for path in found if path.is_file() and not path.name.startswith(".")]
+    return sorted(keys)
 
 
 def _directories(root: Path) -> tuple[Path, ...]:

@@ -7,18 +7,24 @@ there.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 import zstandard
 
-from holdfast.journal import SegmentId
+from holdfast.journal import SegmentFile, SegmentId
 from holdfast.journal.segment import parse_name
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.codec import decode
+from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import SessionEndRecord, SessionRecord
+from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.fold.states import FINISHED
 from holdfast.run.remote.run_objects import run_id_in_store
 from holdfast.run.remote.upload_lag import segments_text
@@ -28,6 +34,8 @@ from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObj
 _TAIL, _LARGE_TAIL = 64 << 10, 4 << 20
 """How many of a segment's last bytes are read to find its last frame, and how many at most if it does not fit there."""
 _FIRST_FRAMES = 3
+_READ_BYTES = 16 << 20
+"""A run of which nothing says how far it is, and that is not larger, is read to count its trials."""
 _FINISHED_CODES = (0, 1)
 """Exit codes of sessions that left nothing undone that they could do."""
 
@@ -53,19 +61,34 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
     """
     newest = _NewestSession(store, segments)
     published = find_published_lease(store)
+    age = max(time.time() - max(entry.at for entry in segments), 0.0)
+    is_held = published is not None and published.is_current()
     if published is not None and not published.planned:
         # Whoever held the run did not execute it, or was killed before it could count.
-        published = None if not published.is_current() else published
-    age = max(time.time() - max(entry.at for entry in segments), 0.0)
-    if published is not None and published.is_current():
+        published = None
+    if is_held and published is not None:
         return QuickStatus("running", published.finished, published.planned, age)
     end = newest.end()
-    if end is not None and (published is None or published.session <= end.number):
+    if not is_held and end is not None and (published is None or published.session <= end.number):
         return _status_after_end(end, newest.idents, age)
     if published is not None:
         return QuickStatus("incomplete", published.finished, published.planned, age, _published_note(published))
-    note = "The number of finished trials is unknown until the run is downloaded."
-    return QuickStatus("incomplete", None, newest.planned(), age, note)
+    return _counted_status("running" if is_held else "incomplete", newest, segments, age)
+
+
+def _counted_status(state: str, newest: _NewestSession, segments: list[StoredObject], age: float) -> QuickStatus:
+    """The status of a run that nothing but its records counts: a small one is read."""
+    if sum(entry.size for entry in segments) > _READ_BYTES:
+        note = "The number of finished trials is unknown until the run is downloaded."
+        return QuickStatus(state, None, newest.planned(), age, note)
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
+        Layout(Path(directory)).journal.mkdir()
+        with closing(RunScan(Layout(Path(directory)), newest.run)) as scan:
+            for segment, object_scan in newest.scans():
+                scan.add_segment(segment, object_scan)
+            scan.scan_rest()
+            counts = scan.fold.counts
+    return QuickStatus(state, counts.finished, counts.planned or None, age, "Counted by what is in the store.")
 
 
 def _status_after_end(end: SessionEndRecord, present: set[SegmentId], age: float) -> QuickStatus:
@@ -75,7 +98,18 @@ def _status_after_end(end: SessionEndRecord, present: set[SegmentId], age: float
         return QuickStatus("incomplete", _finished_at(end), end.planned, age, note)
     finished = _finished_at(end)
     is_complete = 0 < end.planned <= (finished or 0) and end.exit_code in _FINISHED_CODES
-    return QuickStatus("complete" if is_complete else "incomplete", finished, end.planned, age, states=end.states)
+    state = "complete" if is_complete else "incomplete"
+    gaps = _gaps(present)
+    note = f"Missing: {segments_text(gaps)} of earlier work. " if gaps else ""
+    return QuickStatus(state, finished, end.planned, age, f"{note}Ended {state}, not checked.", end.states)
+
+
+def _gaps(present: set[SegmentId]) -> int:
+    """How many segments are missing before others of the same writer."""
+    last: dict[tuple[int, int], int] = {}
+    for ident in present:
+        last[ident[:2]] = max(last.get(ident[:2], 0), ident.number)
+    return sum(last.values()) - len(present)
 
 
 def _finished_at(end: SessionEndRecord) -> int | None:
@@ -96,7 +130,8 @@ class _NewestSession:
     def __init__(self, store: ObjectStore, segments: list[StoredObject]) -> None:
         named = ((parse_name(entry.key.rpartition("/")[2]), entry) for entry in segments)
         known = {parsed[0]: entry for parsed, entry in named if parsed}
-        self._store, self._run, self.idents = store, run_id_in_store(store, segments), set(known)
+        self._store, self.run, self.idents = store, run_id_in_store(store, segments), set(known)
+        self._known = known
         newest = max(ident.session for ident in known)
         # The first writer of a session begins it and ends it.
         writer = min(ident.writer for ident in known if ident.session == newest)
@@ -120,6 +155,12 @@ class _NewestSession:
         deque(scan.frames(), maxlen=0)
         return scan
 
+    def scans(self) -> Iterator[tuple[SegmentFile, SegmentScan]]:
+        """Every segment of the run, to be read."""
+        for ident, entry in sorted(self._known.items()):
+            parsed = parse_name(entry.key.rpartition("/")[2])
+            yield SegmentFile(ident, bool(parsed and parsed[1]), Path(entry.key)), self._scan(ident, entry)
+
     def planned(self) -> int | None:
         """How many trials the newest session planned, by its record, which is at its start."""
         ident, entry = next(iter(self._newest.items()))
@@ -130,4 +171,4 @@ class _NewestSession:
         return None
 
     def _scan(self, ident: SegmentId, entry: StoredObject, *, start: int = 0) -> SegmentScan:
-        return SegmentScan(ObjectReadFile(self._store, entry), self._run, ident, entry.key, start=start)
+        return SegmentScan(ObjectReadFile(self._store, entry), self.run, ident, entry.key, start=start)

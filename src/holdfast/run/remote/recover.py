@@ -45,10 +45,12 @@ class Recovered(msgspec.Struct, frozen=True):
     """The number of finished trials when the lost machine last published its heartbeat; None if it never did."""
     published_age_seconds: float | None
     warnings: list[str]
+    held_by: str | None = None
+    """Who is executing the run, and since when; then this is a copy of what was uploaded so far."""
 
     def __str__(self) -> str:
         lost = ""
-        if self.published is not None and self.published_age_seconds is not None:
+        if self.published is not None and self.published_age_seconds is not None and not self.held_by:
             lost = f" Its machine last reported {self.published}, {_age_text(self.published_age_seconds)} ago."
         return f"{self.run}: {self.finished} of {self.planned} trials are finished.{lost}"
 
@@ -109,8 +111,14 @@ def _into_existing(
     else:
         downloaded = _require_complete(store, entries, root)
     scan.scan_rest()
-    downloaded.warnings += scan.losses()
+    _add_losses(downloaded, scan)
     return downloaded
+
+
+def _add_losses(downloaded: DownloadedRun, scan: RunScan) -> None:
+    """What is lost, each damage once: one that the download has named is not named again."""
+    named = " ".join(downloaded.warnings)
+    downloaded.warnings += [text for where, text in scan.losses().items() if where not in named]
 
 
 def _require_complete(store: ObjectStore, entries: list[StoredObject], root: Path) -> DownloadedRun:
@@ -133,7 +141,7 @@ def _into_new(
         write_atomically(scan.fs, building.recovered, store.url.encode() + b"\n")
         downloaded = download_run(store, building.root, entries, run_scan=scan)
         scan.scan_rest()
-        downloaded.warnings += scan.losses()
+        _add_losses(downloaded, scan)
         if steps:
             _rename_to(scan.fs, building.root, root)
             lease.moved_to(root)
@@ -170,6 +178,7 @@ def _recovered(store: ObjectStore, root: Path, downloaded: DownloadedRun, scan: 
         published=published.finished if published else None,
         published_age_seconds=published.age_seconds() if published else None,
         warnings=downloaded.warnings + _spool_warnings(store),
+        held_by=str(published.holder) if published and published.is_current() else None,
     )
 
 

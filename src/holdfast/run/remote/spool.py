@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holdfast.errors import NotARun
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import Layout
+from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
 from holdfast.storage.object_store import ObjectStore
 
 
@@ -14,3 +16,30 @@ def newest_session(store: ObjectStore, root: Path) -> int:
     names = [Path(entry.key).name for entry in store.list("journal")]
     names += [path.name for path in Layout(root).journal.iterdir()] if Layout(root).journal.is_dir() else []
     return max((parsed[0].session for name in names if (parsed := parse_name(name))), default=0)
+
+
+def fill_spool(store: ObjectStore, root: Path) -> DownloadedRun:
+    """Downloads what the spool does not have; a spool that did not exist is marked as downloaded.
+
+    Raises:
+        NotARun: there is nothing of the run, neither here nor in the store.
+        StorageFailure: the store does not answer, or the spool cannot be written.
+    """
+    remove_partial_downloads(root)
+    if not Layout(root).journal.is_dir():
+        root.mkdir(parents=True, exist_ok=True)
+        Layout(root).recovered.write_text(store.url + "\n", encoding="utf-8")
+        downloaded = download_run(store, root)
+    else:
+        try:
+            downloaded = download_run(store, root)
+        except NotARun:
+            # Its machine was stopped before anything was uploaded, and this is that machine.
+            downloaded = DownloadedRun()
+    name_url(root, store)
+    return downloaded
+
+
+def name_url(root: Path, store: ObjectStore) -> None:
+    """Writes down which run the spool is of."""
+    Layout(root).remote.write_text(store.url + "\n", encoding="utf-8")

@@ -6,6 +6,7 @@
 - Where no journal is left, or no session record in it, the session is rebuilt from `config.yaml`.
 
 Before anything is replaced, its bytes are in a new directory `backup-<n>`. A second repair finds nothing to do.
+A loss in the journal that later work has made good is noted in the record of a session, and is a note from then on.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from typing import Any
 import msgspec
 
 from holdfast.errors import ConfigurationError, NotARun, StorageFailure
+from holdfast.journal import SegmentId, SegmentPin
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry
 from holdfast.run.core.result_file import ResultFileFault
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.fold.acknowledged_frames import NOTABLE, damaged_segment
 from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.backup import Backup
@@ -68,18 +71,20 @@ class RepairReport(msgspec.Struct, frozen=True):
     faults: list[ResultFileFault]
     conflicts: list[ResultConflict]
     missing: list[str]
+    unrepaired: list[str]
+    """Losses in the journal that no repair can mend; their trials are run again by a resume."""
     notes: list[str]
 
 
-def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> RepairReport:
-    """Repairs the run in `root`.
+def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None, *, at_least: int = 1) -> RepairReport:
+    """Repairs the run in `root`; a session that it needs has the number `at_least` or a higher one.
 
     Raises:
         NotARun: there is no run, and nothing to make one from; nothing was written.
         RunHeld: a session is using it.
         StorageFailure: the disk failed.
     """
-    work = _RepairWork(root, planner, fs or RealFileSystem())
+    work = _RepairWork(root, planner, fs or RealFileSystem(), at_least)
     try:
         return work.run()
     except OSError as error:
@@ -95,8 +100,8 @@ def repair_run(root: Path, planner: Planner, fs: FileSystem | None = None) -> Re
 class _RepairWork:
     """One repair of a run."""
 
-    def __init__(self, root: Path, planner: Planner, fs: FileSystem) -> None:
-        self.layout, self.planner, self.fs = Layout(root), planner, fs
+    def __init__(self, root: Path, planner: Planner, fs: FileSystem, at_least: int) -> None:
+        self.layout, self.planner, self.fs, self.at_least = Layout(root), planner, fs, at_least
         self.tally, self.backup = ResultTally(), Backup(fs, root)
         self.before = 0
         """Trials that have an end which is kept, by the journal."""
@@ -105,6 +110,12 @@ class _RepairWork:
         self.notes: list[str] = []
         self.scorers: dict[tuple[str, str], set[str]] = {}
         """Who has scored, by task and model, as far as the journal knows."""
+        self.losses: list[str] = []
+        """What is lost in the journal and was made good: to be noted."""
+        self.lost: list[SegmentId] = []
+        self.damaged: list[SegmentPin] = []
+        self.unrepaired: list[str] = []
+        """What is lost in the journal, and what a repair cannot mend."""
         self.session = 0
         self._undo = ExitStack()
 
@@ -129,14 +140,14 @@ class _RepairWork:
             self._count_before(reader)
             pins = [state.pin() for state in reader.index.states()]
             session = self._next_session(reader)
-            self._note_damage(reader)
             results = self._compare_results(session, reader)
+            self._find_losses(reader, session, results.new_kept)
         self.changes.extend(derived.repair())
-        if session is not None and (results.new or session.is_new):
+        if session is not None and (results.new or session.is_new or self.losses):
             if session.is_new:
                 self.changes.append("A session record was rebuilt from the configuration.")
-            make = self._with_plan(session, results).unless_changed(pins)
-            self._record(open_session(self.layout.root, make, self.fs), results)
+            make = self._note_losses(self._with_plan(session, results)).unless_changed(pins)
+            self._record(open_session(self.layout.root, make, self.fs, at_least=self.at_least), results)
         return self._report(results)
 
     def _count_before(self, reader: RunReader) -> None:
@@ -146,12 +157,34 @@ class _RepairWork:
             if standing.is_kept:
                 self.scorers.setdefault(standing.group[:2], set()).update(standing.scorers)
 
-    def _note_damage(self, reader: RunReader) -> None:
-        losses = sum(1 for damage in reader.damage() if damage.is_loss)
-        if losses:
-            self.notes.append(
-                f"The journal is damaged in {losses} places, and cannot be mended; `holdfast verify` lists them."
-            )
+    def _find_losses(self, reader: RunReader, session: RepairSession | None, added: int) -> None:
+        """What is lost in the journal: noted where all of it was made good, named where something remains.
+
+        `added` is how many trials are finished by results that are recorded now.
+        """
+        counts = reader.fold.counts
+        planned, finished = counts.planned, counts.finished
+        if session is not None and session.is_new:
+            planned, finished = session.contents.planned if session.is_plan_known else 0, self.before
+        is_made_good = session is not None and (counts.is_complete or 0 < planned <= finished + added)
+        losses = [damage for damage in reader.damage() if damage.is_loss]
+        states = {state.ident: state.pin() for state in reader.index.states()}
+        found = [(damage, damaged_segment(damage)) for damage in losses]
+        is_notable = all(ident and (damage.kind in NOTABLE or ident not in states) for damage, ident in found)
+        if losses and is_notable and is_made_good:
+            idents = dict.fromkeys(ident for _, ident in found if ident)
+            self.lost = [ident for ident in idents if ident not in states]
+            self.damaged = [states[ident] for ident in idents if ident in states]
+            self.losses = [str(damage) for damage in losses]
+        elif losses:
+            self.unrepaired = [str(damage) for damage in losses]
+
+    def _note_losses(self, session: RepairSession) -> RepairSession:
+        """The session with the losses in its record: from then on they are notes."""
+        if not self.losses:
+            return session
+        self.changes += [f"Noted in the journal, because nothing remains to do: {text}" for text in self.losses]
+        return replace(session, contents=replace(session.contents, lost=self.lost, damaged=self.damaged))
 
     def _next_session(self, reader: RunReader) -> RepairSession | None:
         """The session to record results in: as the last one, or, where its plan is unknown, a rebuilt one."""
@@ -247,7 +280,7 @@ class _RepairWork:
             self.changes.append(f"{results.new} results were recorded, in session {session.number}.")
 
     def _is_ok(self, results: ResultComparison) -> bool:
-        return not (results.faults or results.conflicts or self.missing)
+        return not (results.faults or results.conflicts or self.missing or self.unrepaired)
 
     def _report(self, results: ResultComparison) -> RepairReport:
         added = results.new_kept if self.session else 0
@@ -268,5 +301,6 @@ class _RepairWork:
             faults=results.faults,
             conflicts=results.conflicts,
             missing=self.missing,
+            unrepaired=self.unrepaired,
             notes=self.notes,
         )

@@ -112,7 +112,7 @@ class RunSession:
         # At once: a session that is killed before its first renewal has published what it started with.
         finished = self.reader.fold.counts.finished
         self._finished = lambda: finished
-        store.lease.publish(self._progress, self.number)
+        store.lease.publish(self._progress, self.number, self.run.hex())
         self._writers.change(seal_seconds=uploader.interval, counts_when_uploaded=store.counts_when_uploaded)
         uploader.watch_lease(store.lease.paused_since)
         uploader.report_confirmed(self._pass_on_confirmed)

@@ -57,12 +57,17 @@ def verify_run(reader: RunReader, deep: RecordCrossCheck | None = None) -> Verif
         if not any(item.is_loss for item in damage):
             damage += _check_counts(frames) + _check_index(frames, reader)
         damage += _check_files(frames, fold)
+        notes: list[str] = []
         if deep is not None:
-            damage = attach_to_causes(damage, deep.check(frames, fold.artifacts))
-        return _verification(reader, frames, fold, damage)
+            noted = frames.noted_damage()
+            found = attach_to_causes([*noted, *damage], deep.check(frames, fold.artifacts))
+            damage, notes = found[len(noted) :], [text for item in found[: len(noted)] for text in item.consequences]
+        return _verification(reader, frames, fold, damage, notes)
 
 
-def _verification(reader: RunReader, frames: RunReader, fold: VerifyingFold, damage: list[Damage]) -> Verification:
+def _verification(
+    reader: RunReader, frames: RunReader, fold: VerifyingFold, damage: list[Damage], notes: list[str]
+) -> Verification:
     states, deep = frames.index.states(), fold.deep
     by_type = frames.fold.record_counts() | ({"unknown": fold.unknown} if fold.unknown else {})
     return Verification(
@@ -82,7 +87,7 @@ def _verification(reader: RunReader, frames: RunReader, fold: VerifyingFold, dam
         torn_bytes=sum(item.length for item in damage if item.kind is DamageKind.TORN),
         transcripts_lost=frames.transcripts_lost(),
         damage=damage,
-        notes=[*describe_inconsistencies(reader), *_header_notes(frames)],
+        notes=[*describe_inconsistencies(reader, with_damage=False), *notes, *_header_notes(frames)],
     )
 
 
@@ -125,7 +130,11 @@ def _check_counts(frames: RunReader) -> list[Damage]:
     """Counts that must agree in a journal from which nothing is lost."""
     damage: list[Damage] = []
     finished = FinishedBySession(frames)
+    # A session that ended before a loss was noted counted what has been lost since.
+    noting = max((session.number for session in frames.sessions if session.lost or session.damaged), default=0)
     for end in frames.ends:
+        if end.number < noting:
+            continue
         if end.finished >= 0 and (count := finished.by(end.number)) != end.finished:
             detail = f"session {end.number} ended with {end.finished} finished trials, the journal has {count}"
             damage.append(Damage(DamageKind.COUNT, "journal", detail))

@@ -67,6 +67,8 @@ class PublishedLease(msgspec.Struct, frozen=True):
     """How many segments were not uploaded yet."""
     lifetime: float = LIFETIME_SECONDS
     """How many seconds it lasts without a renewal; whoever wants to take it waits for that long."""
+    run: str = ""
+    """The id of the run, in hexadecimal: other objects in its place do not change which run this is."""
 
     def age_seconds(self) -> float | None:
         """How long ago it was published, going by two clocks that may differ; for people."""
@@ -99,6 +101,8 @@ class RemoteLease:
         """
         self._store, self._lifetime = store, lifetime
         self.session = above + 1
+        self.run = ""
+        """As in what is published."""
         self._holder = this_process()
         self._beat = 0
         self._last = HolderProgress()
@@ -127,6 +131,7 @@ class RemoteLease:
                 self.session = max(self.session, published.session + 1)
                 # What the last holder counted, until this one has counted.
                 self._last = HolderProgress(published.finished, published.planned, published.behind)
+                self.run = published.run
             if published is not None and not published.released:
                 self._wait_for_silence(published, found[1])
             self._start_lifetime()
@@ -190,13 +195,14 @@ class RemoteLease:
             session=self.session,
             behind=behind,
             lifetime=self._lifetime,
+            run=self.run,
         )
         return msgspec.json.encode(published)
 
-    def publish(self, progress: Callable[[], HolderProgress], session: int) -> None:
-        """From now on every renewal publishes this progress, the first one at once."""
+    def publish(self, progress: Callable[[], HolderProgress], session: int, run: str) -> None:
+        """From now on every renewal publishes this progress, and which session of which run it is; the first at once."""
         self._progress = progress
-        self.session = max(self.session, session)
+        self.session, self.run = max(self.session, session), run
         self.renew()
 
     def clock_warning(self) -> str:

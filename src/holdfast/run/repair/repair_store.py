@@ -1,0 +1,78 @@
+"""Repairing a run in an object store, under its lease: from the spool of this machine, and from what the store has.
+
+What is missing here is downloaded, the spool is repaired like any run, and what the store lacks or has altered is
+written there again. An object is replaced only after its bytes are stored as `backup-<n>/…` beside it, and only if it
+has not changed since it was read. No segment is ever replaced.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from holdfast.errors import StorageFailure
+from holdfast.run.core.layout import Layout, spool_root
+from holdfast.run.remote.healing import heal_store
+from holdfast.run.remote.spool import fill_spool, newest_session
+from holdfast.run.remote.upload_set import UploadSet
+from holdfast.run.repair.recording_session import Planner
+from holdfast.run.repair.repair import RepairReport, repair_run
+from holdfast.storage.leases.remote import RemoteLease
+from holdfast.storage.object_store import ObjectStore
+
+_CONFIG = "config.yaml"
+_BACKUP = "backup-"
+
+
+def repair_stored_run(url: str, planner: Planner) -> RepairReport:
+    """Repairs the run at the URL, and its spool on this machine.
+
+    Raises:
+        NotARun: there is no run.
+        RunHeld: a session is using it.
+        StorageFailure: the store does not answer, or an object was changed by somebody else meanwhile.
+    """
+    store, root = ObjectStore(url), spool_root(url)
+    store.probe()
+    lease = RemoteLease(store, above=newest_session(store, root))
+    try:
+        downloaded = fill_spool(store, root)
+        # What is here and not there first: nothing that a repair needs may be on one machine only.
+        UploadSet(store, Layout(root)).upload(everything=True)
+        found = repair_run(root, planner, at_least=lease.session)
+        changes = [*found.changes, *_write_config(store, Layout(root)), *heal_store(store, Layout(root))]
+        UploadSet(store, Layout(root)).upload(everything=True)
+    finally:
+        lease.release()
+    notes = [*found.notes, *downloaded.warnings]
+    return msgspec.structs.replace(found, run=store.url, changes=changes, notes=notes)
+
+
+def _write_config(store: ObjectStore, layout: Layout) -> list[str]:
+    """Makes the file in the store the one that the journal makes; what was done, in words."""
+    data, found = layout.config.read_bytes(), store.get(_CONFIG)
+    if found is not None and found[0] == data:
+        return []
+    if found is None:
+        is_written = store.put_new(_CONFIG, data) is not None
+        told = f"{_CONFIG} was missing in {store.url}; it was written from the journal."
+    else:
+        backup = _back_up(store, found[0])
+        is_written = store.put_over(_CONFIG, data, found[1]) is not None
+        told = f"{_CONFIG} in {store.url} differed from the journal; it was rewritten. As it was: {backup}."
+    if not is_written:
+        raise StorageFailure(
+            f"{store.url}/{_CONFIG} was changed by another process meanwhile.", hint="Repair it again."
+        )
+    return [told]
+
+
+def _back_up(store: ObjectStore, data: bytes) -> str:
+    """Stores the bytes of an object that is about to be replaced under a name that nothing has."""
+    numbers = (
+        entry.key.partition("/")[0].removeprefix(_BACKUP) for entry in store.list() if entry.key.startswith(_BACKUP)
+    )
+    number = max((int(text) for text in numbers if text.isdecimal()), default=0) + 1
+    key = f"{_BACKUP}{number}/{_CONFIG}"
+    if store.put_new(key, data) is None:
+        raise StorageFailure(f"{store.url}/{key} exists already.", hint="Repair it again.")
+    return key
