@@ -59,6 +59,14 @@ def _without_keys(record: Record) -> Record:
 
 def without_keys(value: AnyStruct) -> AnyStruct:
     """The same struct without any known key; the same object if it holds none."""
-    if not known_secrets.longest or not known_secrets.is_in_line(msgspec.json.encode(value)):
+    if not known_secrets.longest or not _may_hold_key(value):
         return value
     return msgspec.convert(redact_json(msgspec.to_builtins(value, str_keys=True)), type(value))
+
+
+def _may_hold_key(value: msgspec.Struct) -> bool:
+    try:
+        return known_secrets.is_in_line(msgspec.json.encode(value))
+    except UnicodeEncodeError:
+        # A lone surrogate, which no line of JSON can hold.
+        return bool(known_secrets.names_in(repr(value)))

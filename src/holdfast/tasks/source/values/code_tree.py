@@ -22,8 +22,16 @@ def take_code(roots: Mapping[str, object]) -> TakenCode:
     try:
         return _take_code(roots)
     finally:
+        _spare_collector()
         if collects:
             gc.enable()
+
+
+def _spare_collector() -> None:
+    """Takes what was just imported for old, so that it is not gone through at once when collections start again."""
+    if not gc.get_freeze_count():  # what somebody else has frozen would be let go
+        gc.freeze()
+        gc.unfreeze()
 
 
 def _take_code(roots: Mapping[str, object]) -> TakenCode:

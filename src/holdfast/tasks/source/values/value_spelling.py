@@ -280,6 +280,7 @@ class ValueSpelling:
         self._map_members(path, value, type(value).__name__, dict.items(value), depth)
 
     def _ordered_map(self, path: str, value: Any, depth: int) -> None:
+        self._check_size(dict.__len__(value), 0)
         self._map_members(path, value, "OrderedDict", ordered_pairs(value), depth)
 
     def _pairs(self, path: str, value: MapPairs, depth: int) -> None:
@@ -307,6 +308,8 @@ class ValueSpelling:
             self._opaque(path, "mappingproxy", "mappingproxy")
 
     def _map_members(self, path: str, value: Any, tag: str, items: Iterable[tuple[Any, Any]], depth: int) -> None:
+        # Pairs of a large map take longer to be made than all else here takes.
+        self._check_size(operator.length_hint(items), 0)
         listed = list(items)
         self._check_size(len(listed), 0)
         named = [(f"[{self._key_text(key)}]", item) for key, item in listed]
