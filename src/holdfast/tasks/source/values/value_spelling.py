@@ -43,6 +43,7 @@ from holdfast.tasks.source.values.builtin_content import (
 )
 from holdfast.tasks.source.values.hidden_texts import TextMask
 from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
+from holdfast.tasks.source.values.remembered_results import first_remembered
 from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,
@@ -458,8 +459,10 @@ class ValueSpelling:
                 self._value(f"{path}.{name}", inner, depth + 1)
 
     def _cached_function(self, path: str, value: Any, depth: int) -> None:
-        # What it has remembered is no setting.
         self._value(path, value.__wrapped__, depth + 1)
+        # What it remembers from its import on may be from a file that has changed since; what use has added is a memo.
+        if held := first_remembered(value):
+            self._map_members(f"{path} (remembered)", held, "cache", held, depth + 1)
 
     def _getter(self, path: str, value: Any, depth: int) -> None:
         self._emit(path, type(value).__name__.encode(), type(value).__name__)
