@@ -26,7 +26,10 @@ def test_resume_54_what_a_cache_has_remembered_from_a_file(project, cache):
     project.run()
     project.accepted()
     (project.directory / "rules.txt").write_text("be rude")
-    assert "'be kind' → 'be rude'" in project.refused()
+    assert "rules (remembered)['rules.txt'] in tk.py has changed: 'be kind' → 'be rude'" in project.refused()
+    (project.directory / "rules.txt").write_text("be kind")
+    project.edit('rules("rules.txt")\nasync', "async")
+    project.accepted()
 
 
 SOURCE = """
@@ -111,4 +114,30 @@ def test_two_names_of_a_list_that_nothing_changes(project):
     project.write(tk=code(ALIASED.replace("COPY", "SEEN").replace('SEEN.append("b")', "SEEN.copy()")))
     project.run()
     project.edit("SHOWN = SEEN", "SHOWN = list(SEEN)")
+    project.accepted()
+
+
+PROPERTY = """
+    import functools, pathlib
+    class Agent:
+        @functools.cached_property
+        def rules(self):
+            return pathlib.Path("rules.txt").read_text()
+    AGENT = Agent()
+    AGENT.rules
+    async def solve(trial):
+        return (await trial.generate(trial.sample.input + AGENT.rules)).text
+"""
+
+
+def test_resume_54_what_a_cached_property_has_remembered_from_a_file(project):
+    """54: the same of a property, which keeps it as an attribute."""
+    project.write(tk=code(PROPERTY))
+    (project.directory / "rules.txt").write_text("be kind")
+    project.run()
+    project.accepted()
+    (project.directory / "rules.txt").write_text("be rude")
+    assert "AGENT.rules (remembered) in tk.py has changed: 'be kind' → 'be rude'" in project.refused()
+    (project.directory / "rules.txt").write_text("be kind")
+    project.edit("\nAGENT.rules\n", "\n")
     project.accepted()

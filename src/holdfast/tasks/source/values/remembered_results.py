@@ -1,4 +1,4 @@
-"""What functions with `functools.cache` have remembered when this process first looked: results of calls at import.
+"""What caches and cached properties held when this process first looked: results that were worked out at import.
 
 What they remember later comes of their use, and says nothing about what they are.
 """
@@ -19,6 +19,7 @@ class _Remembered(NamedTuple):
 
 
 _FIRST: dict[int, _Remembered] = {}
+_KEPT: dict[int, tuple[Any, frozenset[str]]] = {}
 
 
 def first_remembered(function: Any) -> MapPairs:
@@ -30,6 +31,13 @@ def first_remembered(function: Any) -> MapPairs:
     # By identity: to look a key up would run code of whoever wrote its class.
     places = _FIRST[id(function)].places
     return MapPairs((key, result) for key, result in results if id(key) in places)
+
+
+def first_kept(value: Any, names: set[str]) -> list[str]:
+    """Those of an object's cached properties that it held when it was first looked at, and holds."""
+    if id(value) not in _KEPT:
+        _KEPT[id(value)] = value, frozenset(names)
+    return sorted(names & _KEPT[id(value)][1])
 
 
 def _results(function: Any) -> list[tuple[Any, Any]]:

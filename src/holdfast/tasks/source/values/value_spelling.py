@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.run.core.records import OPAQUE, ORDER_OF, VALUE
+from holdfast.run.core.records import OPAQUE, ORDER_OF, REMEMBERED, VALUE
 from holdfast.tasks.source.values.builtin_content import (
     MapPairs,
     builtin_content,
@@ -43,7 +43,7 @@ from holdfast.tasks.source.values.builtin_content import (
 )
 from holdfast.tasks.source.values.hidden_texts import TextMask
 from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
-from holdfast.tasks.source.values.remembered_results import first_remembered
+from holdfast.tasks.source.values.remembered_results import first_kept, first_remembered
 from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,
@@ -461,8 +461,18 @@ class ValueSpelling:
     def _cached_function(self, path: str, value: Any, depth: int) -> None:
         self._value(path, value.__wrapped__, depth + 1)
         # What it remembers from its import on may be from a file that has changed since; what use has added is a memo.
-        if held := first_remembered(value):
-            self._map_members(f"{path} (remembered)", held, "cache", held, depth + 1)
+        for key, result in first_remembered(value):
+            self._remembered(f"{path}{REMEMBERED}[{self._key_text(key)}]", result)
+
+    def _remembered(self, path: str, value: Any) -> None:
+        """A result that is kept for later, in one piece."""
+        nodes, size = self._nodes, self._bytes
+        try:
+            spelled, text = self._apart(value)
+            self._emit(path, b"remembered " + blake2b(spelled, digest_size=16).digest(), text)
+        except _TooLarge:
+            self._nodes, self._bytes = nodes, size
+            self._opaque(path, "too large", "too large")
 
     def _getter(self, path: str, value: Any, depth: int) -> None:
         self._emit(path, type(value).__name__.encode(), type(value).__name__)
@@ -573,6 +583,9 @@ class ValueSpelling:
             self.attribute_orders[path] = [name for name in given if name in names], found is types.SimpleNamespace
         for name, held in attributes:
             self._bounded(f"{path}.{name}", held, depth + 1)
+        kept, cached = _held_by_object(value, found)
+        for name in first_kept(value, cached & kept.keys()) if cached else ():
+            self._remembered(f"{path}.{name}{REMEMBERED}", kept[name])
 
     def _content(self, path: str, value: Any, found: type, depth: int) -> None:
         """What the object holds as one of a type that is written in C."""
