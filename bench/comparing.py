@@ -53,14 +53,13 @@ _HELPER = "LIMITS = {name: number for number, name in enumerate('abcdefgh')}\n" 
 )
 _FOLD = "def fold(text, number):\n    return " + " + ".join(f"part_{n}(text)" for n in range(20)) + "[number % 9:]\n"
 _PROGRAM = """
-import gc, json, sys, time
+import json, sys, time
 from pathlib import Path
 from holdfast.run.drift.code_changes import code_changes
 from holdfast.tasks.source.values.code_tree import take_code
 from holdfast.tasks.task_code import code_of
 from holdfast.tasks.task_reference import load_use
 made = load_use("tk.py:t", Path(sys.argv[1]))
-gc.collect(0)  # what the import has made is due to be looked at once, by whatever comes next
 before = time.process_time()
 code = code_of(made, "00" * 16)
 changes = code_changes(code.tree, code.tree)
@@ -76,10 +75,14 @@ def measure(setting: Setting) -> list[Figure]:
         setting.directory / "code-nested",
         f"TABLE = [{{'q': 'x' * 500 + str(n), 'a': [n]}} for n in range({rows // 6})]\n",
     )
+    mapped = _project(
+        setting.directory / "code-mapped", f"TABLE = {{str(n): 'x' * 40 + str(n) for n in range({rows // 2})}}\n"
+    )
     titles = {
         "a task of 300 lines with two helpers": small,
         "the same beside a table of 100 MB": large,
         "the same, a table of 100 MB of maps": nested,
+        "the same, a map of 100 MB": mapped,
     }
     found = [(title, statistics.median(_cpu(place) for _ in range(ROUNDS))) for title, place in titles.items()]
     return [Figure("code", f"{title}, CPU", cpu, "s", None, _TARGET) for title, cpu in found]

@@ -76,7 +76,7 @@ def begin_session(root: Path, *, planned: int = 0, fs=None, **writer) -> RunSess
 def commit(session: RunSession | JoinedSession, record: Record) -> RecordId:
     """Hands a record in and returns once it is durable, where there is no event loop."""
     sink = session.sink
-    return sink.journal.queue.commit(sink._encode(record), getattr(record, "trial", ""), record)
+    return sink.journal.queue.commit(*sink._encode(record))
 
 
 def finish_trials(session: RunSession, *keys: str) -> None:

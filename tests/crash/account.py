@@ -63,7 +63,7 @@ class Account:
         lines = [encode(record) for record in records]
         self.attempted.update(lines)
         queue, waiter = session.sink.journal.queue, Future()
-        items = [QueuedRecord(session.sink._encode(record), getattr(record, "trial", ""), waiter) for record in records]
+        items = [QueuedRecord(*session.sink._encode(record)[:2], waiter) for record in records]
         with queue._lock:
             for item in items[:-1]:
                 item.waiter = None

@@ -140,3 +140,22 @@ def test_resume_60d_a_notebook_and_then_a_file(notebook, tmp_path):
     assert "SETTING['style'] in tk.py has changed: 'kind' → 'rude'" in notebook(
         program, tk=text.replace("kind", "rude")
     )
+
+
+@pytest.mark.parametrize("cache", ["functools.cache", "functools.lru_cache(maxsize=8)"])
+def test_resume_81_what_use_adds_to_a_cache_is_a_memo(notebook, cache):
+    """81: what a cached function remembers from its use is no setting, whatever it remembered from its import."""
+    told = notebook(f"""
+    import functools, json
+    @{cache}
+    def found(text): return [text, len(text)]
+    found("at import")
+    async def solve(trial):
+        return (await trial.generate(f"{{found(trial.sample.input)}} {{found('at import')}}")).text
+    first = go(solve, "r")
+    second = go(solve, "r")
+    found("at import").append("changed")
+    third = go(solve, "r")
+    print(json.dumps([str(type(first)), str(type(second)), third if isinstance(third, str) else "accepted"]))
+    """)
+    assert told[0] == told[1] and "found" in told[2] and "restart the kernel" in told[2]

@@ -182,8 +182,8 @@ def test_a_key_on_the_command_line_is_not_recorded(monkeypatch):
     assert session_record("00", 1, [], contents).invocation == ["script.py", "--key=[MY_KEY]"]
 
 
-def test_a_key_of_the_environment_is_hidden_in_errors_only(monkeypatch):
-    """What no provider has read may stand in a reply by chance; in an error it is replaced."""
+def test_what_may_be_a_key_is_hidden_in_errors_only(monkeypatch):
+    """What is a key only by a wide reading of its name may stand in a reply by chance; in an error it is replaced."""
     monkeypatch.setattr(redaction, "environment_secrets", Secrets())
     redaction.environment_secrets.remember("SOME_TOKEN", "truncate-left")
     assert redaction.redact("cut: truncate-left") == "cut: truncate-left"

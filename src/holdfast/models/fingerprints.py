@@ -1,7 +1,8 @@
 """The fingerprint of a request: it depends on the content only, so it is the same in every session.
 
 It is the digest of the request in JSON. The messages come first there, so a hash over those of a conversation can be
-kept while it continues, and a turn costs its own messages and not those before it.
+kept while it continues, and a turn costs its own messages and not those before it. Known keys do not count, so that a
+key may rotate, and so that nothing in a run depends on one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from holdfast.digests import new_content_digest, packed_digest
 from holdfast.models.message import Message, Request, encodable
+from holdfast.models.redaction import key_free_json
 from holdfast.spec import Generation
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -35,7 +37,8 @@ class MessageHash:
         """
         longer = self._hash.copy()
         for place, message in enumerate(messages, self.count):
-            longer.update(b",%b" % _encode(message) if place else _encode(message))
+            encoded = key_free_json(_encode(message))
+            longer.update(b",%b" % encoded if place else encoded)
         return MessageHash(longer, self.count + len(messages))
 
     def fingerprint(self, generation: Generation, response_schema: dict[str, Any] | None = None) -> bytes:
@@ -45,10 +48,10 @@ class MessageHash:
             UnicodeEncodeError: the rest of it holds text that UTF-8 cannot carry.
         """
         whole = self._hash.copy()
-        whole.update(b'],"generation":%b' % _encode(generation))
+        whole.update(b'],"generation":%b' % key_free_json(_encode(generation)))
         if response_schema is not None:
             # Only then, so that a request without one has the fingerprint that it always had.
-            whole.update(b',"response_schema":%b' % _encode(response_schema))
+            whole.update(b',"response_schema":%b' % key_free_json(_encode(response_schema)))
         whole.update(b"}")
         return whole.digest()
 
@@ -64,4 +67,4 @@ def fingerprint(request: Request) -> bytes:
         plain = msgspec.to_builtins(request)
         if request.response_schema is None:
             del plain["response_schema"]
-        return packed_digest(_encode(encodable(plain)))
+        return packed_digest(key_free_json(_encode(encodable(plain))))

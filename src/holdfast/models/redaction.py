@@ -1,10 +1,9 @@
-"""No known secret passes: its value is replaced wherever a reply or an error would carry it on.
+"""No known secret passes: its value is replaced wherever a reply, a record or an error would carry it on.
 
-Known are the values that a provider read from the environment, with `read_key`, and the keys in `.env`. Other keys of
-the environment are replaced in errors only: a person's own code may read them, and a reply may hold such a text by
-chance. Each is found as it is, JSON-escaped, URL-escaped and as `repr` writes it; in errors, parts of keys of the
-environment are found as well. A value of fewer than twelve characters is left alone, for it would also hit innocent
-text.
+Known are the values that a provider read from the environment, with `read_key`, the keys in `.env` and, from the start
+of a session, all keys of the environment (`environment_keys.py`). Each is found as it is, JSON-escaped, URL-escaped and
+as `repr` writes it; in errors, parts of keys of the environment are found as well. A value of fewer than twelve
+characters is left alone, for it would also hit innocent text.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ class Secrets:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._needles: tuple[tuple[str, str], ...] = ()
+        self._line_needles: tuple[bytes, ...] = ()
 
     def remember(self, name: str, value: str) -> None:
         """From now on, replace `value` by its name, so that a reader knows what was there."""
@@ -32,11 +32,23 @@ class Secrets:
         pairs = {form: f"[{held}]" for secret, held in self._names.items() for form in _forms(secret)}
         # A secret that contains another one must go first, or half of it would stay.
         self._needles = tuple(sorted(pairs.items(), key=lambda pair: -len(pair[0])))
+        self._line_needles = tuple({_in_json(form) for form in pairs})
 
     @property
     def longest(self) -> int:
         """Characters of the longest form that is looked for; 0 where nothing is known."""
         return len(self._needles[0][0]) if self._needles else 0
+
+    def is_in_line(self, line: bytes) -> bool:
+        """Whether any known value is in a line of JSON."""
+        for needle in self._line_needles:  # noqa: SIM110 - for every record: a generator costs more than the search
+            if needle in line:
+                return True
+        return False
+
+    def names_in(self, text: str) -> list[str]:
+        """The variables whose values are in a text."""
+        return sorted({mark[1:-1] for needle, mark in self._needles if needle in text})
 
     def redact(self, text: str) -> str:
         """The text without any known value; the same object if it holds none."""
@@ -66,6 +78,12 @@ def _forms(value: str) -> set[str]:
     return {value, repr(value)[1:-1], *escaped, *urls, *map(_lower_escapes, urls)}
 
 
+def _in_json(text: str) -> bytes:
+    import json  # noqa: PLC0415 - as above
+
+    return json.dumps(text, ensure_ascii=False)[1:-1].encode(errors="backslashreplace")
+
+
 def _hide_from_html(text: str) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -80,7 +98,7 @@ known_secrets = Secrets()
 
 
 environment_secrets = Secrets()
-"""Keys of the environment that no provider has read, for errors of a person's own code."""
+"""All that the environment calls a key, for errors of a person's own code."""
 
 environment_parts = SecretParts()
 """What such keys are made of, and the passwords in addresses."""
@@ -123,6 +141,15 @@ def redact_json(value: Any) -> Any:
     return _redacted_json(value, redact) if known_secrets.longest else value
 
 
+def key_free_json(line: bytes) -> bytes:
+    """JSON without any known secret; the same bytes if it holds none. Which bytes depends on what it holds alone."""
+    if not known_secrets.is_in_line(line):
+        return line
+    import msgspec  # noqa: PLC0415 - hardly anything that is asked holds a key
+
+    return msgspec.json.encode(redact_json(msgspec.json.decode(line)), order="deterministic")
+
+
 def redact_error_json(value: Any) -> Any:
     """The same for what an error holds."""
     knows_any = known_secrets.longest or environment_secrets.longest or environment_parts
@@ -134,4 +161,4 @@ def _redacted_json(value: Any, replaced: Callable[[str], str]) -> Any:
         return replaced(value)
     if isinstance(value, dict):
         return {replaced(key): _redacted_json(item, replaced) for key, item in value.items()}
-    return [_redacted_json(item, replaced) for item in value] if isinstance(value, list) else value
+    return [_redacted_json(item, replaced) for item in value] if isinstance(value, list | tuple) else value

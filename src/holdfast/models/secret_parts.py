@@ -7,6 +7,7 @@ of files and addresses without a password are no secrets, and neither are words 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +88,48 @@ def user_in_address(value: str) -> Iterator[str]:
     for found in _USER.findall(value):
         user, _, password = found.partition(":")
         yield from {found, password, unquote(password), f"{unquote(user)}:{unquote(password)}"}
+
+
+def secret_texts(value: str) -> Iterator[str]:
+    """The whole secrets in a variable that is one by its name: its value and, if that is JSON, the fields with a
+    secret's name. Paths and addresses without a password are none.
+    """
+    text = value.strip()
+    if _is_secret_text(text):
+        yield text
+        if text[0] in {"{", "["}:
+            yield from filter(_is_secret_text, _named_texts_in_json(text))
+
+
+def logins_in(value: str) -> Iterator[str]:
+    """The password of every address in a variable, and the address as far as that goes."""
+    if "@" in value and "://" in value:
+        yield from (found[0] for found in _USER.finditer(value))
+        yield from user_in_address(value)
+
+
+def _is_secret_text(text: str) -> bool:
+    is_address = _ADDRESS.fullmatch(text) is not None and not has_credentials(text)
+    return len(text) >= SHORTEST and not is_address and not _is_path(text)
+
+
+def _named_texts_in_json(value: str) -> Iterator[str]:
+    # Few variables hold JSON.
+    import json  # noqa: PLC0415
+
+    with contextlib.suppress(ValueError, RecursionError):
+        yield from _named_texts("", json.loads(value))
+
+
+def _named_texts(name: str, value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _named_texts(key, inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named_texts(name, inner)
+    elif isinstance(value, str) and SECRET_NAME.search(name):
+        yield value.strip()
 
 
 def _secret_words(value: str) -> Iterator[str]:

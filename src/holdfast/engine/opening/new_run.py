@@ -28,6 +28,7 @@ from holdfast.errors import ConfigurationError
 from holdfast.models.catalogue import IMPORTED
 from holdfast.run import create_run
 from holdfast.run.core.inputs import SourceFile
+from holdfast.run.core.keys.key_refusals import refuse_keys, refuse_keys_in_rows
 from holdfast.run.core.layout import RUNS
 from holdfast.run.core.provenance import packages
 from holdfast.run.core.records import PlanEntry, Record, TaskCode
@@ -161,13 +162,16 @@ def plan_new_run(
     """All of that but for the models: whether their providers can be opened, and have their keys.
 
     Raises:
-        ConfigurationError: a task or dataset is wrong.
+        ConfigurationError: a task or dataset is wrong, or holds a key of the environment.
         UsageError: there is something at `root` already.
         StorageFailure: no run can be written there.
     """
     refuse_existing(root.absolute())
     refuse_unwritable(root.absolute())
     prepared = prepare_eval(spec, inputs, tasks)
+    refuse_keys(plain_data(prepared.spec))
+    for name, path in inputs.files.items():
+        refuse_keys_in_rows(name.partition("/")[2], path)
     check_plan(plan_entries(prepared))
     prepared.check_prices()
     _refuse_imported_models(prepared)

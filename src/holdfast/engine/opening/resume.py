@@ -37,11 +37,13 @@ from holdfast.journal import SegmentPin
 from holdfast.run import open_session, session_record
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.inputs import SourceFile, copy_inputs
+from holdfast.run.core.keys.key_refusals import refuse_keys, refuse_keys_in_rows
 from holdfast.run.core.records import REDO_NOTE, Input, NoteRecord, SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
+from holdfast.spec import plain_data
 from holdfast.tasks.task import Task
 
 ALL_TRIALS = SelectionRequest()
@@ -142,6 +144,7 @@ class _Resumption:
         self._growth = measure_growth(last.plan, prepared, reader)
         self._known = last.inputs
         _check_weights(plan, prepared)
+        refuse_keys(plain_data(plan.decision.spec), last.config)
         held = self._held = HeldAddresses(plan.decision, saved_eval(last), reader)
         contents = replace(
             planned_contents(plan.decision.spec.name or last.name, held.config(), prepared, code),
@@ -173,6 +176,9 @@ class _Resumption:
             for name, path in copied_source_files(prepared).items()
             if name not in known or known[name].digest != file_digest(path)
         }
+        for name, path in plan.inputs.files.items():
+            saved = reader.inputs.path(known[name].digest) if name in known else None
+            refuse_keys_in_rows(name.partition("/")[2], path, saved)
         files = {**plan.inputs.files, **sources}
         return copy_inputs(reader.inputs, {name: SourceFile(path, raw.get(name, "")) for name, path in files.items()})
 

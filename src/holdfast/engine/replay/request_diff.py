@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.engine.trials.steps import recorded_request, replay_reply
 from holdfast.models.message import Request
-from holdfast.models.redaction import redact
+from holdfast.models.redaction import redact, redact_json
 from holdfast.run.core.records import StepRecord
 
 _MOST_LINES = 24
@@ -24,7 +24,7 @@ def short_diff(recorded: Sequence[str], asked: Sequence[str]) -> list[str]:
     found = list(difflib.unified_diff(recorded, asked, "recorded", "asked now", n=1, lineterm=""))
     lines = [line for line in found if not line.startswith("@@")]
     start = max(_first_difference(lines) - _BEFORE, 0)
-    shown = [redact(_cut(line, start)) for line in lines[:_MOST_LINES]]
+    shown = [_cut(redact(line), start) for line in lines[:_MOST_LINES]]
     return [*shown, f"… and {len(lines) - _MOST_LINES} lines more"] if len(lines) > _MOST_LINES else shown
 
 
@@ -52,7 +52,7 @@ def value_lines(value: Any) -> list[str]:
 
 def request_lines(request: Request) -> list[str]:
     """What is asked of a model, as lines."""
-    plain = msgspec.to_builtins(recorded_request(request, request.messages))
+    plain = redact_json(msgspec.to_builtins(recorded_request(request, request.messages)))
     return [*_message_lines(plain["messages"]), *_option_lines(plain)]
 
 

@@ -33,6 +33,7 @@ from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.engine.trials.steps import request_in_key
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import UsageError
+from holdfast.models.redaction import redact
 from holdfast.run.core.records import CANDIDATE, CHOICE, Failure, Record, Status, StepRecord
 from holdfast.tasks.answer import Answer, as_answer
 from holdfast.tasks.stages import is_staged
@@ -281,7 +282,8 @@ class _SolverReplay:
     def _end_difference(self, outcome: Outcome) -> ReplayDifference | None:
         if not self._has_ended:
             return None
-        expected, found = _end_lines(self._recorded_end()), _end_lines(_end_of(outcome))
+        # The record has no keys.
+        expected, found = _end_lines(self._recorded_end()), [redact(line) for line in _end_lines(_end_of(outcome))]
         if expected == found:
             return None
         kind = "answer" if isinstance(_end_of(outcome), Answer) else "error"

@@ -17,6 +17,7 @@ from holdfast.engine.trials.scoring import Scoring, TaskScorers
 from holdfast.engine.trials.stages.stage_outcomes import KeptFrom, is_beyond, kept_step
 from holdfast.engine.trials.steps import unused_replies
 from holdfast.engine.trials.trial_environment import TrialEnvironment
+from holdfast.models.redaction import redact, redact_json
 from holdfast.run.core.records import (
     SCORE_STAGE,
     SOLVE,
@@ -95,12 +96,13 @@ class Attempt:
             return PAUSED
         self._trial.account.check_answered()
         await self._admission.block_if_interrupted(self._trial.activity)
+        # Without keys, as it will be read back: scorers see the same answer now and after a resume.
         answer = AnswerRecord(
             trial=self._planned.key,
             attempt=self._state.attempt,
-            text=found.text,
-            value=found.value,
-            unscored=found.unscored,
+            text=redact(found.text),
+            value=redact_json(found.value),
+            unscored=redact(found.unscored),
             redone_by=self._environment.redone_by if self._planned.again else "",
             about=self._trial.about(),
         )

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from weakref import WeakKeyDictionary
 
 from holdfast.errors import UsageError
+from holdfast.models.redaction import redact
 from holdfast.sampling.place import derive_seed
 
 _NUMBERED = "~"
@@ -205,7 +206,8 @@ class AttemptScopes:
         """A name as written in a path: a slash nests; what could be taken for something else is escaped."""
         if not isinstance(name, str) or not all(name.split("/")):
             raise self.user.no_name(name)
-        return "/".join(map(_spell_part, name.split("/")))
+        # A key may rotate, and no path holds one.
+        return "/".join(map(_spell_part, redact(name).split("/")))
 
 
 class Masked(NamedTuple):

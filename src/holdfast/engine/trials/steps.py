@@ -35,6 +35,8 @@ from holdfast.errors import UsageError
 from holdfast.models.content import Part, ToolCall, joined_text
 from holdfast.models.fingerprints import MessageHash, fingerprint
 from holdfast.models.message import Message, Reply, Request, encodable
+from holdfast.models.redaction import key_free_json
+from holdfast.run.core.keys.key_free_records import without_keys
 from holdfast.run.core.records import DIVERGED, INTERRUPTED_CALL, StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
@@ -60,7 +62,7 @@ def _whole_fingerprint(request: Request, messages: MessageHash | None) -> bytes:
 
 def arguments_fingerprint(arguments: Any) -> str:
     """The fingerprint of a step's arguments, in its key: a list, or a map where some have names."""
-    return blake2b(_encoder.encode(arguments), digest_size=12).hexdigest()
+    return blake2b(key_free_json(_encoder.encode(arguments)), digest_size=12).hexdigest()
 
 
 def fingerprint_in_key(key: str) -> str:
@@ -340,6 +342,12 @@ def replay_reply(step: StepRecord) -> Reply:
 def recordable_reply(reply: Reply) -> Reply:
     """A reply that was paid for, with what JSON cannot hold replaced: lone surrogates, infinities, NaN."""
     return recordable(reply)
+
+
+def reply_without_keys(reply: Reply) -> Reply:
+    """A reply as the solver sees it, live and replayed: without any known key, and without tokens that spell one."""
+    redacted = without_keys(reply)
+    return reply if redacted is reply else msgspec.structs.replace(redacted, logprobs=None)
 
 
 def recordable(value: Recordable) -> Recordable:

@@ -124,6 +124,8 @@ VALUE, CODE, BYTECODE, PACKAGE, STATEMENTS, OPAQUE, UNSTEADY = (
 """What a node of a code tree is. `statements` are the lines behind a value, which count if it is opaque or unsteady."""
 STATEMENTS_OF = " (statements)"
 """What follows the name of a value in the name of the node with its statements."""
+REMEMBERED = " (remembered)"
+"""In the name of what a cache or a property has kept from the import: it is compared where both sides have it."""
 ORDER_OF = " (order)"
 """What follows the name of a map in the name of the node with the order of its keys."""
 CLASS = "class"

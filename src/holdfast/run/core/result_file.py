@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.digests import content_digest
 from holdfast.errors import UsageError
-from holdfast.run.core.codec import encode
+from holdfast.run.core.keys.key_free_records import key_free_line
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Status, TrialRecord
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -60,7 +60,7 @@ def encode_result(trial: TrialRecord) -> bytes:
     Raises:
         UsageError: the trial holds something that JSON cannot, or is too large.
     """
-    content = msgspec.json.decode(encode(trial))
+    content = msgspec.json.decode(key_free_line(trial)[0])
     # Also written if there are no scores: a file without the field has lost them.
     content.setdefault("scores", {})
     data = msgspec.json.encode({**content, _CHECKSUM: content_digest(_sorted_json(content))})

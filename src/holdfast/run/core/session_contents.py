@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast.journal import SegmentId, SegmentPin
+from holdfast.models.environment_keys import know_environment_keys
 from holdfast.models.redaction import known_secrets
 from holdfast.run.core.provenance import environment, utc_timestamp
 from holdfast.run.core.records import Change, Input, PlanEntry, SessionRecord, TaskCode
@@ -88,6 +89,7 @@ def session_record(run: str, number: int, pins: list[SegmentPin], contents: Sess
 
 def _invocation(config: Mapping[str, Any], unsaved: Sequence[str]) -> list[str]:
     """The command line, without what it may hold of keys and of other texts; bytes that are no text become escapes."""
+    know_environment_keys()
     models = config.get("models")
     for model in models.values() if isinstance(models, Mapping) else ():
         variable = model.get("api_key_env") if isinstance(model, Mapping) else None

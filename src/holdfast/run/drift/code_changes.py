@@ -18,6 +18,7 @@ from holdfast.run.core.records import (
     OPAQUE,
     ORDER_OF,
     PACKAGE,
+    REMEMBERED,
     STATEMENTS,
     STATEMENTS_OF,
     UNSTEADY,
@@ -135,6 +136,9 @@ def _changes(root: str, old: Nodes, new: Nodes, unsteady: Collection[str]) -> li
     for name in dict.fromkeys((*old, *new)):
         before, after = old.get(name), new.get(name)
         if STATEMENTS in {node.kind for node in (before, after) if node is not None} or _is_same(before, after):
+            continue
+        if REMEMBERED in name and (before is None or after is None):
+            # Without it, the same is worked out when it is first needed.
             continue
         is_bound_alike = _same_statements(name, old, new)
         if is_bound_alike and _is_exempt(name, before, unsteady, old):

@@ -16,10 +16,12 @@ from typing import NamedTuple
 
 from holdfast.errors import HoldfastError, RunHeld, StorageFailure, UsageError
 from holdfast.journal import BlobStore, JournalWriter
-from holdfast.run.core.codec import encode, outsource
+from holdfast.run.core.codec import outsource
 from holdfast.run.core.config_file import write_config
 from holdfast.run.core.display_text import nearby, no_results_text, shell_word
 from holdfast.run.core.inputs import InputSource, copy_inputs
+from holdfast.run.core.keys.key_free_records import key_free_line
+from holdfast.run.core.keys.key_refusals import session_line
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import Record
 from holdfast.run.core.session_contents import SessionContents, session_record
@@ -66,6 +68,7 @@ def create_run(
 
     Raises:
         UsageError: something is there already.
+        ConfigurationError: the configuration holds the value of a variable that is a key.
         StorageFailure: it could not be written; nothing is left under its name, or a run that can be resumed.
     """
     fs = fs or RealFileSystem()
@@ -144,7 +147,7 @@ def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOpti
         session = session_record(run.hex(), 1, [], first.contents.with_inputs(copied))
         journal = writer.configured(session.config).open(fs, building.journal, run, 1)
         undo.callback(journal.abandon)
-        journal.queue.commit(encode(session))
+        journal.queue.commit(session_line(session))
         _preload(journal, BlobStore(fs, building.blobs), first.preload)
         write_config(fs, building.config, [session])
         fs.sync_directory(building.root)
@@ -184,7 +187,7 @@ def _preload(journal: JournalWriter, blobs: BlobStore, records: Iterable[Record]
     for record in records:
         if last is not None:
             journal.queue.append(*last)
-        last = outsource(encode(record), blobs), getattr(record, "trial", "")
+        last = outsource(key_free_line(record)[0], blobs), getattr(record, "trial", "")
     if last is not None:
         journal.queue.commit(*last)
 

@@ -13,7 +13,9 @@ from typing import Protocol
 from holdfast.errors import StorageFailure
 from holdfast.journal import BlobStore, JournalWriter, RecordId
 from holdfast.journal.blobs import BLOB_BYTES
-from holdfast.run.core.codec import encode, outsource
+from holdfast.models.environment_keys import know_environment_keys, know_new_environment_keys
+from holdfast.run.core.codec import outsource
+from holdfast.run.core.keys.key_free_records import key_free_line
 from holdfast.run.core.records import Record, StepRecord
 from holdfast.run.session.session_lease import SessionLease
 
@@ -33,20 +35,23 @@ class JournalSink:
         self._queue = journal.queue
         self._last_seq = 0
         self._confirmations: Confirmations | None = None
+        know_environment_keys()
 
     def count_when_uploaded(self, confirmations: Confirmations) -> None:
         """From now on what is recorded here counts only once it is in a store."""
         self._confirmations = confirmations
 
-    def _encode(self, record: Record) -> bytes:
+    def _encode(self, record: Record) -> tuple[bytes, str, Record]:
+        """The line of a record, its trial, and the record as that line has it."""
         if self._lease.is_lost():
             raise self._lease.lost_error()
-        line = encode(record)
+        know_new_environment_keys()
+        line, record = key_free_line(record)
         if len(line) > BLOB_BYTES:
             # It gets a file of its own, by name: not in a run that has taken the place of this one.
             self._lease.check()
         try:
-            return outsource(line, self._blobs)
+            return outsource(line, self._blobs), getattr(record, "trial", ""), record
         except OSError as error:
             raise StorageFailure(f"A blob of {self._lease.place} could not be written: {error.strerror}.") from error
 
@@ -57,11 +62,11 @@ class JournalSink:
             StorageFailure: the journal has ended.
             RunHeld: the lease ran out, and another session may have taken the run.
         """
-        self._queue.append(self._encode(record), getattr(record, "trial", ""), record)
+        self._queue.append(*self._encode(record))
 
     def put(self, record: Record) -> None:
         """As `append`, and never waits for room; for those who wait for a later record of theirs."""
-        self._queue.put(self._encode(record), getattr(record, "trial", ""), record)
+        self._queue.put(*self._encode(record))
 
     async def keep(self, record: Record) -> RecordId:
         """Returns once the record is durable; a cancellation waits until then.
@@ -71,7 +76,7 @@ class JournalSink:
             RunHeld: the lease ran out, and another session may have taken the run.
         """
         try:
-            ident = await self._queue.keep(self._encode(record), getattr(record, "trial", ""), record)
+            ident = await self._queue.keep(*self._encode(record))
         except asyncio.CancelledError:
             # The record is durable anyway, and counts once its frame does.
             self._last_seq = self.journal.last_seq

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.errors import StorageFailure
 from holdfast.journal import SegmentPin
-from holdfast.run.core.codec import encode
+from holdfast.run.core.keys.key_refusals import session_line
 from holdfast.run.core.layout import Layout, reader_index_path
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.core.run_id import check_openable, find_run_id
@@ -98,6 +98,7 @@ def _open_under_lease(
 ) -> RunSession:
     pins = _missing_pins(reader)
     session = msgspec.structs.replace(make(reader, number, pins), unrecorded_end=lease.unrecorded)
+    line = session_line(session, reader.sessions[-1] if reader.sessions else None)
     options = writer.configured(session.config)
     # After a failed sync these bytes may be in memory only, and a second sync would not write them: a copy is sure.
     copies = [doubtful.copy for doubtful in reader.index.doubtful()]
@@ -109,7 +110,7 @@ def _open_under_lease(
         for copy in copies:
             journal.copy(copy)
         crashpoints.reach("session.settled")
-        journal.queue.commit(encode(session))
+        journal.queue.commit(line)
         lease.note_end(None)
         crashpoints.reach("session.opened")
         # What was there before has just been read, under the lease.

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import JournalWriter, SegmentPin
-from holdfast.run.core.codec import encode
+from holdfast.run.core.keys.key_free_records import key_free_line
 from holdfast.run.core.provenance import utc_timestamp
 from holdfast.run.core.records import FAILURE, FAILURES, NoteRecord, SessionEndRecord, SessionRecord
 from holdfast.run.fold.reader import RunReader
@@ -262,7 +262,7 @@ class RunSession:
             )
         failures = self.failures()
         ledger = {**end.ledger, FAILURES: failures} if failures else end.ledger
-        return encode(msgspec.structs.replace(end, at=utc_timestamp(), ledger=ledger, pins=pins))
+        return key_free_line(msgspec.structs.replace(end, at=utc_timestamp(), ledger=ledger, pins=pins))[0]
 
     def abandon(self) -> None:
         """Gives the run up without writing anything more, as a crash would."""

@@ -96,8 +96,8 @@ class guarded:  # noqa: N801 - reads as a word where it is used
         if isinstance(error, SyntaxError) and error.filename and is_local(error.filename):
             place = f"{Path(error.filename).name} line {error.lineno}"
             raise ConfigurationError(f"{self.what} is not valid Python: {place}: {error.msg}.") from None
+        from holdfast.models.environment_keys import hide_environment_keys  # noqa: PLC0415
         from holdfast.models.redaction import redact_error  # noqa: PLC0415 - for an error only
-        from holdfast.tasks.source.values.hidden_texts import hide_environment_keys  # noqa: PLC0415
 
         hide_environment_keys()
         said = " ".join(redact_error(f"{type(error).__name__}: {error}").split())[:300]

@@ -25,6 +25,7 @@ from holdfast.engine.trials.steps import (
     recordable_reply,
     recorded_request,
     replay_reply,
+    reply_without_keys,
     request_fingerprint,
 )
 from holdfast.engine.trials.trial_environment import TrialEnvironment
@@ -232,6 +233,7 @@ class DurableCalls:
         if reply.logprobs is not None or not reply.is_plain:
             # As they will be read back, whatever the provider made them of.
             reply = recordable_reply(reply)
+        reply = reply_without_keys(reply)
         account, recorder = self._account, self._recorder
         account.calls += 1
         account.replies += 1

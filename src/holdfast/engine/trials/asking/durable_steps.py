@@ -33,6 +33,7 @@ from holdfast.engine.trials.scopes import Masked, Scope
 from holdfast.engine.trials.steps import Steps, arguments_fingerprint, as_recorded, typed_result
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import StepInterrupted
+from holdfast.models.redaction import redact, redact_json
 from holdfast.models.role import ModelRole
 from holdfast.run.core.records import STARTED, Failure, RaisedError, StepRecord
 from holdfast.sampling.place import derive_seed
@@ -125,7 +126,9 @@ class DurableSteps:
 
     async def outcome(self, scope: Scope, call: StepCall) -> tuple[StepRecord, TracebackType | None]:
         """The record of what the function returned or raised, now or before, and the traceback if it raised now."""
-        asked = call.recorded_arguments()
+        # The function gets what it is given; its key and its record have no keys of the environment in them.
+        asked = redact_json(call.recorded_arguments())
+        call = call._replace(name=redact(call.name))
         key = scope.key(f"step/{call.name}", arguments_fingerprint(asked))
         step, trace = self._replayed(scope, key), None
         if step is None:
@@ -160,7 +163,7 @@ class DurableSteps:
         if outcome.error is not None and (before.is_cancelled_since() or is_outage(outcome.error, before.handled)):
             outcome.result()
         # What no coroutine can raise has become another error; a result that cannot be recorded is one as well.
-        checked = guard_call(lambda: as_recorded(name, "result", outcome.result()))
+        checked = guard_call(lambda: redact_json(as_recorded(name, "result", outcome.result())))
         return checked.value, checked.error
 
     def _replayed(self, scope: Scope, key: str) -> StepRecord | None:

@@ -56,6 +56,8 @@ _READS_ALL = frozenset({(("globals",), 0), (("vars",), 0), (("eval",), 1), (("ex
 """Calls, and their number of arguments, that reach any name of a module."""
 GOES_THROUGH_ATTRIBUTES = "__dict__()"
 """Among the names that code mentions: it may go through the attributes of anything, in their order."""
+ASSERTS = "assert"
+"""Among the names that code mentions: it has such statements, which Python leaves out under `-O`."""
 _NAMESPACES = frozenset({("vars",), ("globals",)})
 _LOOK_UPS = frozenset({"get", "update", "pop", "setdefault", "__setitem__", "__getitem__", "__contains__"})
 """Methods of a map that do not go through it."""
@@ -203,6 +205,11 @@ class _Writer:
             return self._fields(node, (*scopes, _comprehension_names(node)))
         if isinstance(node, ast.Subscript):
             return self._subscript(node, scopes)
+        self._look_at(node)
+        return self._fields(node, scopes)
+
+    def _look_at(self, node: ast.AST) -> None:
+        """What a node says beside its own text."""
         if isinstance(node, ast.Call):
             self._look_at_call(node, ())
         elif isinstance(node, ast.Compare) and all(isinstance(sign, ast.In | ast.NotIn) for sign in node.ops):
@@ -211,7 +218,8 @@ class _Writer:
                 self._looks_up_in_namespace(searched)
         elif isinstance(node, ast.AugAssign):
             self.written.add(_last_name(node.target))
-        return self._fields(node, scopes)
+        elif isinstance(node, ast.Assert):
+            self.mentioned.add(ASSERTS)
 
     @property
     def reads_definitions(self) -> bool:

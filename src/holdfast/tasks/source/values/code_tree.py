@@ -6,8 +6,9 @@ import gc
 from collections.abc import Mapping
 from pathlib import Path
 
+from holdfast.models.environment_keys import hide_environment_keys
 from holdfast.tasks.source.values.first_taken import settle
-from holdfast.tasks.source.values.hidden_texts import TextMask, hide_environment_keys
+from holdfast.tasks.source.values.hidden_texts import TextMask
 from holdfast.tasks.source.values.reached_values import ReachedValues
 from holdfast.tasks.source.values.taken_code import TakenCode
 from holdfast.tasks.source.values.value_spelling import TakenNode
@@ -21,8 +22,16 @@ def take_code(roots: Mapping[str, object]) -> TakenCode:
     try:
         return _take_code(roots)
     finally:
+        _spare_collector()
         if collects:
             gc.enable()
+
+
+def _spare_collector() -> None:
+    """Takes what was just imported for old, so that it is not gone through at once when collections start again."""
+    if not gc.get_freeze_count():  # what somebody else has frozen would be let go
+        gc.freeze()
+        gc.unfreeze()
 
 
 def _take_code(roots: Mapping[str, object]) -> TakenCode:

@@ -12,44 +12,17 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.models.redaction import Secrets, environment_parts, environment_secrets, known_secrets
-from holdfast.models.secret_parts import SECRET_NAME, SHORTEST, SecretParts, parts_of_secret, user_in_address
+from holdfast.models.environment_keys import environment_key_parts, environment_keys
+from holdfast.models.redaction import Secrets, known_secrets
+from holdfast.models.secret_parts import SHORTEST, SecretParts
 from holdfast.spec.loading.key_detection import has_credentials, looks_like_key, without_keys
 
 KEY_MARK = "[key]"
-_SECRETS_VARIABLE = re.compile(r"KEYS(?![A-Z])|TOKENS(?![A-Z])", re.IGNORECASE)
-"""Several keys or tokens; more often it is those of a tokeniser (`STOP_TOKENS`)."""
-_RANDOM_WORD = re.compile(r"(?=[^\s,;]*[0-9])(?=[^\s,;]*[A-Za-z])[A-Za-z0-9_+/=.:-]{12,}")
 _SHORTEST_DIRECTORY = 4
 """Characters: `/a` and the like would be found in texts that are no paths."""
-
-
-def environment_keys(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
-    """The keys in the environment, each with the name of its variable."""
-    for name, value in environment.items():
-        if SECRET_NAME.search(name):
-            yield name, value
-        elif _SECRETS_VARIABLE.search(name):
-            yield from ((name, word) for word in _RANDOM_WORD.findall(value))
-
-
-def environment_key_parts(environment: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
-    """What code may take out of a variable that is secret, each with the name of the variable."""
-    for name, value in environment_keys(environment):
-        yield from ((name, part) for part in parts_of_secret(value))
-    for name, value in environment.items():
-        yield from ((name, part) for part in user_in_address(value))
-
-
-def hide_environment_keys() -> None:
-    """From now on, no error of this process shows a key of the environment; a person's own code may read them all."""
-    for name, value in environment_keys():
-        environment_secrets.remember(name, value)
-    for name, part in environment_key_parts():
-        environment_parts.remember(name, part)
 
 
 class TextMask:

@@ -17,7 +17,7 @@ import importlib
 import importlib.util
 import sys
 import types
-from collections import deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import (
@@ -40,6 +40,7 @@ from holdfast.tasks.source.values.binding_statements import (
 )
 from holdfast.tasks.source.values.class_members import counts_in_class, declares_something
 from holdfast.tasks.source.values.code_text import (
+    ASSERTS,
     DECLARED_OF_CLASS,
     GOES_THROUGH_ATTRIBUTES,
     CodeText,
@@ -67,7 +68,7 @@ from holdfast.tasks.source.values.installed_packages import (
     is_own_module,
     spec_origin,
 )
-from holdfast.tasks.source.values.running_source import SourceText, module_source, running_definition
+from holdfast.tasks.source.values.running_source import SourceText, module_source, running_definition, source_lines
 from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,
@@ -86,6 +87,11 @@ _MODULE_DUNDERS = frozenset(
     | {"__annotations__", "__holdfast_source__", "__holdfast_code__"}
 )
 
+_CHANGEABLE = frozenset(
+    map(id, (list, dict, set, bytearray, deque, OrderedDict, Counter, defaultdict, types.SimpleNamespace))
+)
+"""Containers that can be changed in place."""
+_READS_SOURCE = frozenset({"getsource", "getsourcelines", "getcomments", "getsourcefile", "findsource", "getlines"})
 _MODULE_HOOKS = frozenset({"__getattr__", "__dir__"})
 """What a module answers with for names that it does not have."""
 
@@ -178,9 +184,12 @@ class ReachedValues:
             self._work()
         if any({"__name__", "__qualname__"} & text.mentioned for text in self._texts):
             self._add_given_names()
+        self._add_sources()
+        self._add_python_options()
         self._drop_orders()
         self._add_orders()
         written = {name for text in self._texts for name in text.written}
+        self._add_aliases(written)
         codes = {f"{key}()": code for code, key in self._codes.values()}
         return TakenTree(self._nodes, self._held, self._files, self._places, written, codes, self._spelling.samples)
 
@@ -672,6 +681,46 @@ class ReachedValues:
                 if given != written:
                     self._put(f"{place}.{name}", TakenNode(VALUE, f"str {given}".encode(), repr(given)))
 
+    def _add_sources(self) -> None:
+        """Source as it is written, comments included, where code reads it."""
+        if not any(_READS_SOURCE & text.mentioned for text in self._texts):
+            return
+        for value, key in self._definitions:
+            if (found := self._defined(value)) is not None:
+                text = self._mask.without_keys(source_lines(*found))
+                node = TakenNode(VALUE, text.encode(errors="surrogatepass"), f"{len(text.splitlines())} lines")
+                self._put(f"{key} (source)", node, self._space_of(value))
+
+    def _defined(self, value: FunctionType | type) -> tuple[SourceText, Definition | ast.ClassDef] | None:
+        """Where the source of a function or a class of one's own is."""
+        if isinstance(value, FunctionType):
+            is_own = self._is_own_code(value.__code__, module_of_code(value))
+            return running_definition(value.__code__, value.__globals__) if is_own else None
+        space = self._space_of(value)
+        source = space.source() if space else None
+        node = find_class(source.tree, type_qualname(value)) if source and source.tree else None
+        return None if source is None or node is None else (source, node)
+
+    def _add_python_options(self) -> None:
+        """Options of Python that leave something out of the code: `-O` assertions, `-OO` docstrings as well."""
+        mentioned = frozenset().union(*(text.mentioned for text in self._texts))
+        if sys.flags.optimize and {ASSERTS, "__debug__"} & mentioned:
+            self._put("assertions", TakenNode(VALUE, b"left out", "left out by python -O"))
+        if sys.flags.optimize > 1 and any(text.reads_definitions for text in self._texts):
+            self._put("docstrings", TakenNode(VALUE, b"left out", "left out by python -OO"))
+
+    def _add_aliases(self, written: set[str]) -> None:
+        """Names that stand for one thing, where code changes what one of them stands for: the others change too."""
+        names: dict[int, list[str]] = {}
+        for held in self._held:
+            if type(held.owner) is dict and (id(type(held.value)) in _CHANGEABLE or self.is_own(type(held.value))):
+                names.setdefault(id(held.value), []).append(held.path)
+        for paths in names.values():
+            alike = sorted(set(paths))
+            if len(alike) > 1 and any(path.rpartition(".")[2] in written for path in alike):
+                text = " is ".join(alike)
+                self._put(f"{alike[0]} (the same as others)", TakenNode(VALUE, text.encode(), shown_line(text)))
+
     # Classes.
 
     def _add_subclasses(self) -> bool:
@@ -780,7 +829,7 @@ class ReachedValues:
             self._put(f"class {key} (body)", TakenNode(CODE, text.text.encode(errors="surrogatepass"), CLASS), space)
             self._follow(text, space)
 
-    def _space_of(self, value: type) -> _Names | None:
+    def _space_of(self, value: type | FunctionType) -> _Names | None:
         values = namespace_of(value)
         return None if values is None else self._space(values)
 

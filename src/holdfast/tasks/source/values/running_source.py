@@ -81,6 +81,12 @@ class SourceText:
         return candidates[0] if len(candidates) == 1 else find_function(self.tree, code)  # type: ignore[return-value]
 
 
+def source_lines(source: SourceText, node: Definition | ast.ClassDef) -> str:
+    """The lines of a definition as they are written, with comments and decorators."""
+    first = min([node.lineno, *(item.lineno for item in getattr(node, "decorator_list", ()))])
+    return "\n".join(source.lines[first - 1 : node.end_lineno])
+
+
 def syntax_nodes(tree: ast.AST) -> Iterator[ast.AST]:
     """Every node below and including one, as `ast.walk` gives them, without those that say nothing more."""
     waiting = [tree]

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from holdfast.run.core.records import OPAQUE, ORDER_OF, VALUE
+from holdfast.run.core.records import OPAQUE, ORDER_OF, REMEMBERED, VALUE
 from holdfast.tasks.source.values.builtin_content import (
     MapPairs,
     builtin_content,
@@ -43,6 +43,7 @@ from holdfast.tasks.source.values.builtin_content import (
 )
 from holdfast.tasks.source.values.hidden_texts import TextMask
 from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
+from holdfast.tasks.source.values.remembered_results import first_kept, first_remembered
 from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,
@@ -280,6 +281,7 @@ class ValueSpelling:
         self._map_members(path, value, type(value).__name__, dict.items(value), depth)
 
     def _ordered_map(self, path: str, value: Any, depth: int) -> None:
+        self._check_size(dict.__len__(value), 0)
         self._map_members(path, value, "OrderedDict", ordered_pairs(value), depth)
 
     def _pairs(self, path: str, value: MapPairs, depth: int) -> None:
@@ -307,6 +309,8 @@ class ValueSpelling:
             self._opaque(path, "mappingproxy", "mappingproxy")
 
     def _map_members(self, path: str, value: Any, tag: str, items: Iterable[tuple[Any, Any]], depth: int) -> None:
+        # Pairs of a large map take longer to be made than all else here takes.
+        self._check_size(operator.length_hint(items), 0)
         listed = list(items)
         self._check_size(len(listed), 0)
         named = [(f"[{self._key_text(key)}]", item) for key, item in listed]
@@ -455,8 +459,20 @@ class ValueSpelling:
                 self._value(f"{path}.{name}", inner, depth + 1)
 
     def _cached_function(self, path: str, value: Any, depth: int) -> None:
-        # What it has remembered is no setting.
         self._value(path, value.__wrapped__, depth + 1)
+        # What it remembers from its import on may be from a file that has changed since; what use has added is a memo.
+        for key, result in first_remembered(value):
+            self._remembered(f"{path}{REMEMBERED}[{self._key_text(key)}]", result)
+
+    def _remembered(self, path: str, value: Any) -> None:
+        """A result that is kept for later, in one piece."""
+        nodes, size = self._nodes, self._bytes
+        try:
+            spelled, text = self._apart(value)
+            self._emit(path, b"remembered " + blake2b(spelled, digest_size=16).digest(), text)
+        except _TooLarge:
+            self._nodes, self._bytes = nodes, size
+            self._opaque(path, "too large", "too large")
 
     def _getter(self, path: str, value: Any, depth: int) -> None:
         self._emit(path, type(value).__name__.encode(), type(value).__name__)
@@ -567,6 +583,9 @@ class ValueSpelling:
             self.attribute_orders[path] = [name for name in given if name in names], found is types.SimpleNamespace
         for name, held in attributes:
             self._bounded(f"{path}.{name}", held, depth + 1)
+        kept, cached = _held_by_object(value, found)
+        for name in first_kept(value, cached & kept.keys()) if cached else ():
+            self._remembered(f"{path}.{name}{REMEMBERED}", kept[name])
 
     def _content(self, path: str, value: Any, found: type, depth: int) -> None:
         """What the object holds as one of a type that is written in C."""
