@@ -38,6 +38,11 @@ class Secrets:
         """Characters of the longest form that is looked for; 0 where nothing is known."""
         return len(self._needles[0][0]) if self._needles else 0
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every form that is looked for, the longest first, and what replaces it."""
+        return list(self._needles)
+
     def redact(self, text: str) -> str:
         """The text without any known value; the same object if it holds none."""
         for needle, mark in self._needles:

@@ -33,6 +33,10 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase =
     if not scorers:
         raise ConfigurationError(f"{key_path('tasks', name)} has no scorers.", hint="Give scorers, such as [exact].")
     task = dataclasses.replace(declared_samples(name, spec, dataset), scorers=scorers)
+    if spec.agent is not None and isinstance(task.solver, Generate):
+        from holdfast.tasks.agents.command_agent import agent_solver  # noqa: PLC0415 - most tasks have no agent
+
+        return dataclasses.replace(task, solver=agent_solver(task.solver, spec.agent, spec.workspace))
     if spec.solver is None:
         return task
     from holdfast.tasks.task_reference import load_solver  # noqa: PLC0415 - most tasks have a prompt

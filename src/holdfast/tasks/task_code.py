@@ -149,6 +149,7 @@ def _generate_settings(solver: Generate) -> Iterator[tuple[str, Any]]:
     yield "few_shot", [_builtins(solver.shots), *_template_texts([solver.shot_template])] if solver.shots else None
     yield "generation", solver.generation
     yield "sampling", solver.draw_identity()
+    yield from solver.own_settings().items()
 
 
 def _has_choices(task: Task) -> bool:

@@ -242,7 +242,7 @@ _DIFF = (
 
 def _diff(place: Path, cap: int) -> tuple[bytes, bool]:
     """The differences between the two sides, and whether they are cut; the output is read no further than that."""
-    process = subprocess.Popen(  # noqa: S603 - git, with arguments of ours
+    process = subprocess.Popen(
         git_command(*_DIFF),
         cwd=place,
         stdin=subprocess.DEVNULL,
