@@ -1,6 +1,6 @@
 """An agent: a command that works on a task in a workspace."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
@@ -34,6 +34,8 @@ class AgentLimits(Block, frozen=True):
 
 class AgentSpec(Block, frozen=True):
     """A command that works on the task, in a workspace of its own, without any other program's help."""
+
+    may_be_empty: ClassVar[bool] = False
 
     command: Annotated[list[Words] | Words, Drift.IDENTITY]
     """The command: a list of arguments, or a text for the shell. `{prompt}`, `{prompt_file}`, `{workspace}`, `{model}`

@@ -170,7 +170,7 @@ class AgentRun:
     def _reply(self, end: ProgramEnd, output: AgentOutput, command: list[str]) -> Reply:
         message = self._message(output)
         files = self._keep_files(command)
-        told: dict[str, Any] = {"ended": msgspec.to_builtins(end), "files": files, "session": output.session}
+        told: dict[str, Any] = {"ended": msgspec.to_builtins(end), "outputs": files, "session": output.session}
         if failed := self._failure(end, output):
             told["failed"] = failed
         if output.cost is not None:

@@ -233,8 +233,6 @@ _DIFF = (
     "--no-renames",
     "--binary",
     "--full-index",
-    "--src-prefix=",
-    "--dst-prefix=",
     "a",
     "b",
 )
@@ -262,4 +260,6 @@ def capture_value(capture: Capture) -> dict[str, Any]:
     """What is recorded of it, without the patch."""
     value: dict[str, Any] = msgspec.to_builtins(capture)
     value.pop("patch", None)
+    value["changed_files"] = value.pop("files", [])
+    value.setdefault("changed", 0)
     return value
