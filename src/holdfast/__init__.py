@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from holdfast.run.remote.list_runs import list_recoverable
     from holdfast.run.remote.recover import recover, recover_async
     from holdfast.spec import TrialLimits
+    from holdfast.tasks.agents.command_agent import command_agent
     from holdfast.tasks.answer import Answer
     from holdfast.tasks.judges.model_graded import model_graded
     from holdfast.tasks.sample import Sample
     from holdfast.tasks.score import Score
+    from holdfast.tasks.scorers.checks import checks
     from holdfast.tasks.scorers.choice import choice
     from holdfast.tasks.scorers.exact import exact
     from holdfast.tasks.scorers.function import scorer
@@ -85,7 +87,9 @@ _HOMES = {
     "Usage": "holdfast.models.message",
     "UsageError": "holdfast.errors",
     "agent": "holdfast.tasks.tools.agent",
+    "checks": "holdfast.tasks.scorers.checks",
     "choice": "holdfast.tasks.scorers.choice",
+    "command_agent": "holdfast.tasks.agents.command_agent",
     "evaluate": "holdfast.api.evaluate",
     "evaluate_async": "holdfast.api.evaluate",
     "exact": "holdfast.tasks.scorers.exact",
@@ -144,7 +148,9 @@ __all__ = [
     "UsageError",
     "__version__",
     "agent",
+    "checks",
     "choice",
+    "command_agent",
     "evaluate",
     "evaluate_async",
     "exact",

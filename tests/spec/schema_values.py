@@ -67,6 +67,7 @@ def document_with(place: FieldPlace, value: Any) -> dict[str, Any]:
         if field.required and name != last:
             block[name] = example(field)
     complete_sampling(document["tasks"].get("ask", {}), str(last))
+    complete_agent(document["tasks"].get("ask", {}), place.path)
     if place.path.endswith("sampling.budget.cost"):
         add_prices(document)
     if place.block.exactly_one and last not in place.block.exactly_one:
@@ -83,6 +84,18 @@ def complete_sampling(task: dict[str, Any], field: str) -> None:
         sampling[name] = value
         if value == "escalate":
             sampling["loop_budget"] = 3
+
+
+def complete_agent(task: dict[str, Any], path: str) -> None:
+    """Gives the agent and the workspace of a task, if it has one of them, what goes with a field of it."""
+    if ".agent." in path and path != "tasks.*.agent.command":
+        task["agent"].setdefault("command", ["run"])
+    if ".workspace." in path:
+        task["agent"] = {"command": ["run"]}
+    if path.endswith("workspace.commit"):
+        task["workspace"]["repo"] = "repository"
+    if path.endswith("agent.network"):
+        task["agent"]["sandbox"] = "sandlock"
 
 
 def add_prices(document: dict[str, Any]) -> None:

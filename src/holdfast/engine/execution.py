@@ -306,6 +306,7 @@ class Execution:
             slots=self._selection.slots,
             redone_by=self._selection.redone_by,
             until=self._selection.until,
+            root=self._session.layout.root,
         )
         return TrialRunner(environment, self._models, history, self._fail_fast)
 
@@ -448,6 +449,7 @@ class Execution:
             try:
                 self._served.note_earlier()
                 self._fail_fast.begin()
+                self._start_agents()
                 self._clean_up_left()
                 await self._scheduler.run(self._runner.run, self._fail_fast.resolve)
                 await self._save_addresses()
@@ -461,6 +463,12 @@ class Execution:
                 raise
             undo.pop_all()
         return failure
+
+    def _start_agents(self) -> None:
+        """Has agents of a killed session ended before any trial starts."""
+        for task in self._prepared.tasks:
+            if (start := getattr(task.task.solver, "start_session", None)) is not None:
+                start(self._session.layout.root)
 
     def _clean_up_left(self) -> None:
         """Beside the trials: an earlier session was killed before it had cleaned up after some."""

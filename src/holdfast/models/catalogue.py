@@ -30,16 +30,20 @@ BUILT_IN = {
     **dict.fromkeys(PRESETS, "holdfast.models.openai.provider:open_preset"),
     "anthropic": "holdfast.models.anthropic.provider:open_anthropic",
     "openai": "holdfast.models.openai.provider:open_openai",
+    "command": "holdfast.models.command.provider:open_command",
     "local": "holdfast.models.local.provider:open_local",
     "scripted": "holdfast.models.scripted.provider:open_scripted",
 }
 _OPTIONS = {
     **dict.fromkeys((*PRESETS, "openai"), "holdfast.models.openai.endpoint:OpenAIOptions"),
     "anthropic": "holdfast.models.anthropic.options:AnthropicOptions",
+    "command": "holdfast.models.command.provider:CommandOptions",
     "local": "holdfast.models.local.options:LocalOptions",
     "scripted": "holdfast.models.scripted.script:Script",
 }
 _PROBE_SECONDS = 0.2
+COMMAND = "command"
+"""The provider of models that agents call by themselves."""
 IMPORTED = "imported"
 """The provider of models in imported runs, whose replies are on record: it cannot be asked. No list has it."""
 
@@ -149,6 +153,9 @@ def list_providers() -> list[ProviderStatus]:
     found = [
         _provider_status(
             "scripted", "", "Answers from a script, in this process; scripted/echo repeats what it is asked"
+        ),
+        _provider_status(
+            "command", "", "A model that the agent of a task calls by itself; its name is for the command"
         ),
         _provider_status(
             "local", missing_installs(), "A GGUF model in a process of its own; local/smollm2 needs no download"

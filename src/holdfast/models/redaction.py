@@ -50,6 +50,11 @@ class Secrets:
         """The variables whose values are in a text."""
         return sorted({mark[1:-1] for needle, mark in self._needles if needle in text})
 
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every form that is looked for, the longest first, and what replaces it."""
+        return list(self._needles)
+
     def redact(self, text: str) -> str:
         """The text without any known value; the same object if it holds none."""
         for needle, mark in self._needles:

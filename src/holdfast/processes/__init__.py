@@ -1,1 +1,1 @@
-"""Programs that a session runs: supervised, limited, ended with everything they have started, and found after a kill."""
+"""Programs that a session runs: supervised, limited, and ended with everything that they have started."""

@@ -2,8 +2,8 @@
 
 It is started as a script, without the packages of the environment, so it needs the standard library alone. It reads
 its orders from standard input (their length in a line, then JSON) and keeps reading: `end` ends the program in order,
-`kill` by force, and the end of the input, or of the runner that has started it, ends it at once. Processes that leave their parents (daemons)
-become children of this one, which is why it finds them. How the program ended is written to `ended.json`.
+and the end of the input, or of the runner that has started it, ends it at once. Processes that leave their parents
+(daemons) become children of this one, which is why it finds them. How the program ended is written to `ended.json`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class CappedFile:
     def __init__(self, path: str, cap: int, needles: list[list[str]]) -> None:
         # Created exclusively: the program may have put a link or a pipe in its place.
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            os.unlink(path)  # noqa: PTH108 - a script that starts fast
         self._file: BinaryIO = os.fdopen(
             os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb", 0
         )
@@ -178,7 +178,7 @@ class CappedFile:
 
 
 def tree_digest(root: str, most: int = 500_000) -> str:
-    """A digest of names, types, sizes and times below a directory, without reading a file; empty if there are too many."""
+    """A digest of names, types, sizes and times below a directory; empty if there are too many."""
     digest, queue, count = hashlib.blake2b(digest_size=16), [os.fsencode(root)], 0
     while queue:
         place = queue.pop()
@@ -286,8 +286,6 @@ class Supervisor:
     def _obey(self, order: bytes) -> None:
         if not order:
             self._end("runner", 0.0)
-        elif b"kill" in order:
-            self._end("ended", 0.0)
         else:
             self._end("ended", float(self.orders["grace"]))
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from holdfast.spec.loading.flags import eval_from_flags, parse_argument, parse_arguments
     from holdfast.spec.loading.load import load_eval, parse_eval, typed_eval
     from holdfast.spec.resolved_eval import resolve
+    from holdfast.spec.schema.agent import AgentLimits, AgentSpec
     from holdfast.spec.schema.dataset import DatasetSpec, Filter, Operation, Repeat, Shuffle, Slice
     from holdfast.spec.schema.drift import Block, Drift
     from holdfast.spec.schema.eval import EvalSpec
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from holdfast.spec.schema.runner import RunnerSpec, StageLimits, TaskRunner
     from holdfast.spec.schema.sampling import SamplingSpec
     from holdfast.spec.schema.task import Shot, TaskSpec, TrialLimits
+    from holdfast.spec.schema.workspace import WorkspaceSpec
 
 __all__ = [
+    "AgentLimits",
+    "AgentSpec",
     "Block",
     "DatasetSpec",
     "Drift",
@@ -42,6 +46,7 @@ __all__ = [
     "TaskSpec",
     "Timeouts",
     "TrialLimits",
+    "WorkspaceSpec",
     "canonical_bytes",
     "eval_from_flags",
     "eval_text",
@@ -61,6 +66,7 @@ _HOMES = {
     "holdfast.spec.loading.flags": ("eval_from_flags", "parse_argument", "parse_arguments"),
     "holdfast.spec.loading.load": ("load_eval", "parse_eval", "typed_eval"),
     "holdfast.spec.resolved_eval": ("resolve",),
+    "holdfast.spec.schema.agent": ("AgentLimits", "AgentSpec"),
     "holdfast.spec.schema.dataset": ("DatasetSpec", "Filter", "Operation", "Repeat", "Shuffle", "Slice"),
     "holdfast.spec.schema.drift": ("Block", "Drift"),
     "holdfast.spec.schema.eval": ("EvalSpec",),
@@ -69,5 +75,6 @@ _HOMES = {
     "holdfast.spec.schema.runner": ("RunnerSpec", "StageLimits", "TaskRunner"),
     "holdfast.spec.schema.sampling": ("SamplingSpec",),
     "holdfast.spec.schema.task": ("Shot", "TaskSpec", "TrialLimits"),
+    "holdfast.spec.schema.workspace": ("WorkspaceSpec",),
 }
 __getattr__ = load_lazily(__name__, _HOMES)

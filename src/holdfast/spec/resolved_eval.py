@@ -26,6 +26,7 @@ from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.model import LOCAL, ModelSpec
 from holdfast.spec.schema.runner import RunnerSpec, TaskRunner
 from holdfast.spec.schema.task import DECLARATIVE_FIELDS, TaskSpec
+from holdfast.spec.schema.workspace import WorkspaceSpec
 from holdfast.suggestions import nearest_or_known
 
 _ASKED_BY_PROMPT = ("few_shot", "few_shot_template", "sampling")
@@ -74,7 +75,22 @@ def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
         choices=task.choices or None,
         scorers=[short_form(scorer) for scorer in task.scorers],
         sampling=resolve_sampling(task.sampling, deterministic=spec.deterministic is True),
+        workspace=_workspace(task.workspace, spec),
         runner=_task_runner(task.runner, spec.runner),
+    )
+
+
+def _workspace(workspace: WorkspaceSpec | None, spec: EvalSpec) -> WorkspaceSpec | None:
+    """With paths that start at the eval's directory."""
+    if workspace is None:
+        return None
+    repo = workspace.repo
+    return msgspec.structs.replace(
+        workspace,
+        path=None if workspace.path is None else spec.locate(workspace.path),
+        repo=repo if repo is None or "://" in repo else spec.locate(repo),
+        commit=(workspace.commit or "HEAD") if repo else workspace.commit,
+        files={place: spec.locate(source) for place, source in workspace.files.items()},
     )
 
 
@@ -137,6 +153,24 @@ def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterato
         yield from _solver_problems(place, task)
     if task.tools:
         yield from _tool_problems(place, task)
+    yield from _agent_problems(place, task)
+
+
+def _agent_problems(place: str, task: TaskSpec) -> Iterator[str]:
+    workspace = task.workspace
+    if task.agent is None:
+        if workspace is not None:
+            yield f"{place} has a workspace and no agent that works in it; give it an agent, or remove workspace"
+        return
+    for name in ("solver", *_ASKED_BY_PROMPT, "choices"):
+        if getattr(task, name):
+            yield f"{place} has agent and also {name}, which the agent would not see; keep one of them"
+    if not task.agent.network and task.agent.sandbox == "none":
+        yield f"{place}.agent.network is false, which only a sandbox can enforce; set {place}.agent.sandbox"
+    if workspace is not None and workspace.path and workspace.repo:
+        yield f"{place}.workspace has path and also repo; keep one of them"
+    if workspace is not None and workspace.commit and not workspace.repo:
+        yield f"{place}.workspace.commit needs a repo; the template is a directory, which has no commits"
 
 
 def _solver_problems(place: str, task: TaskSpec) -> Iterator[str]:

@@ -36,6 +36,10 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase =
     task = dataclasses.replace(declared_samples(name, spec, dataset), scorers=scorers)
     if spec.tools:
         return dataclasses.replace(task, solver=_tool_solver(name, spec, task.solver, base))
+    if spec.agent is not None and isinstance(task.solver, Generate):
+        from holdfast.tasks.agents.command_agent import agent_solver  # noqa: PLC0415 - most tasks have no agent
+
+        return dataclasses.replace(task, solver=agent_solver(task.solver, spec.agent, spec.workspace))
     if spec.solver is None:
         return task
     from holdfast.tasks.task_reference import load_solver  # noqa: PLC0415 - most tasks have a prompt

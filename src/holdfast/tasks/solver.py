@@ -71,6 +71,10 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         """What a loop of calls depends on, where a subclass offers the model tools."""
         return None
 
+    def own_settings(self) -> dict[str, Any]:
+        """What answers depend on beside prompts and draws, by name, where a subclass does more than ask."""
+        return {}
+
     @property
     def own_parts(self) -> tuple[object, ...]:
         """The person's own code that a subclass draws and checks with, or offers as tools."""

@@ -151,6 +151,7 @@ def _generate_settings(solver: Generate) -> Iterator[tuple[str, Any]]:
     yield "generation", solver.generation
     yield "sampling", solver.draw_identity()
     yield "tools", solver.tool_identity()
+    yield from solver.own_settings().items()
 
 
 def _has_choices(task: Task) -> bool:

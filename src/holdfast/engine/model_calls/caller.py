@@ -163,8 +163,9 @@ class Caller:
                 # Whatever became of it, those who wait for its reply continue, or the next of them goes alone.
                 if flight.is_alone:
                     self._admission.end_alone(flight, model.name)
-            with activity.waiting():
-                await self._clock.sleep(pause)
+            if model.wait_until <= self._clock.wall():
+                with activity.waiting():
+                    await self._clock.sleep(pause)
 
     def pause_after(self, error: ModelError, model: OpenModel, tries: Tries) -> float:
         """How long to wait before the call is tried once more, after a try has failed.
@@ -175,7 +176,9 @@ class Caller:
         if isinstance(error, RateLimited):
             model.failing_since = None
             self._counts.rate_limited += 1
-            pause = self._pause(error, tries.made)
+            # One that names a time is waited for where the next call is admitted, which concerns all calls.
+            left = model.wait_until - self._clock.wall()
+            pause = self._pause(error, tries.made) if left <= 0 else left
         elif isinstance(error, PassingError):
             now, pause = self._clock.monotonic(), self._pause(error, tries.made)
             is_dead = now + pause - model.note_failure(now) > tries.deadline
@@ -216,6 +219,8 @@ class Caller:
         Raises:
             Unavailable: the model was given up while this call waited for the one that went ahead.
         """
+        if model.wait_until > self._clock.wall():
+            await self._wait_for_reset(model, activity)
         is_usual = model.rate_limiter.is_unlimited and not model.awaits_reply
         if is_usual and self._admission.begin_nowait(flight, model.name, model.limit, grant):
             return None
@@ -241,6 +246,12 @@ class Caller:
                     if not is_admitted:
                         model.rate_limiter.settle(reservation, None)
                         self._release_capacity(model)
+
+    async def _wait_for_reset(self, model: OpenModel, activity: TrialActivity) -> None:
+        """Waits until the time that a provider has named; in steps, because a machine may sleep meanwhile."""
+        with activity.waiting():
+            while (left := model.wait_until - self._clock.wall()) > 0:
+                await self._clock.sleep(min(left, _LONGEST_PAUSE))
 
     def _release_capacity(self, model: OpenModel) -> None:
         self._capacity.release((model.limit,))

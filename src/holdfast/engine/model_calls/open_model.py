@@ -70,6 +70,16 @@ class OpenModel:
         """Whether its provider sends the schema that a reply has to fit."""
         return bool(getattr(self.provider, "takes_response_schema", False))
 
+    @property
+    def has_effects(self) -> bool:
+        """Whether its calls do more than reply, so that a reply of another run is not what a call comes to."""
+        return bool(getattr(self.provider, "has_effects", False))
+
+    @property
+    def wait_until(self) -> float:
+        """Until when no call of it may be sent, in seconds since 1970; 0 where its provider names no time."""
+        return float(getattr(self.provider, "wait_until", 0.0))
+
     def note_failure(self, now: float) -> float:
         """Takes note of a failed call; since when every call has failed."""
         self.failing_since = now if self.failing_since is None else self.failing_since

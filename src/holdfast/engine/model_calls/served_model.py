@@ -79,7 +79,8 @@ class ServedModels:
     def prepare(self, model: OpenModel) -> None:
         """Has the model's replies compared, where there are names to compare them with."""
         if model.name in self._on_record.comparable:
-            model.names, model.awaits_reply = self._on_record.by_model[model.name], True
+            # The first reply of an agent may take hours: the others do not wait for it.
+            model.names, model.awaits_reply = self._on_record.by_model[model.name], not model.has_effects
 
     def note_earlier(self) -> None:
         """Notes the names of a run of an earlier version: the next resume need not read its replies again."""

@@ -17,7 +17,7 @@ from holdfast.engine.events import Observer
 from holdfast.engine.opening.comparing.growth import Growth
 from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.planning.earlier_runs import new_salt
-from holdfast.engine.planning.inputs import FreshInputs, raw_digest
+from holdfast.engine.planning.inputs import FreshInputs, raw_digest, template_input
 from holdfast.engine.planning.model_families import family_warning, new_family_note
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
@@ -235,12 +235,18 @@ def input_files(prepared: PreparedEval, files: Mapping[str, Path]) -> dict[str, 
 
 
 def raw_digests(prepared: PreparedEval) -> dict[str, str]:
-    """The digests of the dataset files, as they are where they come from."""
-    return {
+    """The digests of the dataset files, as they are where they come from, and the identities of templates."""
+    templates = {
+        template_input(planned.name): packed.identity
+        for planned in prepared.tasks
+        if (packed := getattr(planned.task.solver, "packed", None)) is not None
+    }
+    datasets = {
         planned.source: raw_digest(Path(planned.task.dataset.path))
         for planned in prepared.tasks
         if isinstance(planned.task.dataset, DatasetSpec)
     }
+    return datasets | templates
 
 
 def plan_entries(prepared: PreparedEval) -> list[PlanEntry]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.opening.new_run import input_files, planned_contents
 from holdfast.engine.opening.planned_grid import PlannedGrid, grid_of_run, wrong_key
 from holdfast.engine.opening.resume_plan import same_values
 from holdfast.engine.planning.earlier_runs import with_present_names
-from holdfast.engine.planning.inputs import FreshInputs, WriteRows, input_name
+from holdfast.engine.planning.inputs import FreshInputs, WriteRows, input_name, template_input
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
@@ -29,6 +29,9 @@ from holdfast.run.repair.result_file_comparison import RejectionReason, not_plan
 from holdfast.spec import resolve, typed_eval
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
+
+if TYPE_CHECKING:
+    from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
 
 _NOT_FOUND = Input(UNKNOWN_DIGEST, 0, copied=False)
 
@@ -54,6 +57,11 @@ class MatchedInputs:
         rows = self._fresh.other_rows(name, task, write)
         self.files[name] = self._fresh.files[name]
         return rows
+
+    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
+        packed = self._fresh.template(task, template)
+        self.files[template_input(task)] = self._fresh.files[template_input(task)]
+        return packed
 
     def list_of_trials(self) -> None:
         """Without a record of the inputs, it is not known which of the copies it was."""

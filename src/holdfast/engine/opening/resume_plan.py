@@ -24,7 +24,7 @@ from holdfast.engine.opening.comparing.offered_models import with_models_under_t
 from holdfast.engine.opening.comparing.renamed_members import MemberComparison
 from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelection, select_samples
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
-from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name, raw_digest
+from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name, raw_digest, template_input
 from holdfast.engine.planning.prepared_eval import (
     code_files,
     digests_of_weights,
@@ -65,6 +65,7 @@ from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, samples_on_record, with_keys_of
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
 from holdfast.tasks.solver import Generate
+from holdfast.tasks.stages import is_staged
 from holdfast.tasks.task import Task
 
 
@@ -189,7 +190,14 @@ class ResumeComparison:
         spec = self._without_reductions(spec)
         before, after, kept = self._compare_rows(spec)
         weights, self._weights = self._compared_weights(spec)
-        saved = Snapshot(self._saved, self._code, before, weights=weights)
+        templates = {name: compared for name, task in made.items() if (compared := self._compared_template(task))}
+        saved = Snapshot(
+            self._saved,
+            self._code,
+            before,
+            weights=weights,
+            templates={name: kept for name, (kept, _) in templates.items()},
+        )
         files = {name: self._changed_files(name, task, spec) for name, task in made.items() if name in self._code}
         self._unsteady = self._unsteady_values(offered, spec)
         now = Snapshot(
@@ -200,6 +208,7 @@ class ResumeComparison:
             self._weights,
             {name: dict(task.taken.places) for name, task in made.items()},
             {name: task.taken.mutated for name, task in made.items()},
+            {name: found for name, (_, found) in templates.items()},
             self._unsteady,
         )
         decision = decide(saved, now, self._freely(), rescoring=self._rescoring)
@@ -218,6 +227,19 @@ class ResumeComparison:
             self._check_offered()
             self._check_growth(decision)
         return decision
+
+    def _compared_template(self, task: Task) -> tuple[str, str] | None:
+        """The identity of the template of a task's workspaces, in the run and where it is now; None if it is gone."""
+        saved = self._session.inputs.get(template_input(task.name))
+        if saved is None or not is_staged(task.solver):
+            return None
+        from holdfast.tasks.agents.command_agent import CommandAgent  # noqa: PLC0415 - most tasks have no agent
+        from holdfast.tasks.workspaces.workspace_template import recorded_commit, template_identity  # noqa: PLC0415
+
+        if not isinstance(task.solver, CommandAgent) or not task.solver.template.is_there:
+            return None
+        commit = recorded_commit(self._reader.layout.inputs / saved.digest)
+        return saved.raw, template_identity(task.solver.template, commit)
 
     def _unsteady_values(self, offered: Mapping[str, TaskCode], spec: EvalSpec) -> UnsteadyNames:
         if not any(code.tree for code in (*offered.values(), *self._code.values())):

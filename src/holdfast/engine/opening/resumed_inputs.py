@@ -5,12 +5,14 @@ because rows are missing or others have come before them, the new rows are appen
 others would be chosen, by a shuffle and a slice for example, the run's own copy is used.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.digests import packed_digest
-from holdfast.engine.planning.inputs import FreshInputs, Inputs, SavedInputs, WriteRows
+from holdfast.engine.planning.inputs import FreshInputs, Inputs, SavedInputs, WriteRows, template_input
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
 from holdfast.run.drift.gate import SampleDigests, Samples
@@ -19,6 +21,9 @@ from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_content import content_at
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
+
+if TYPE_CHECKING:
+    from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
 
 
 class ResumedInputs:
@@ -45,6 +50,10 @@ class ResumedInputs:
     def code_copy(self, task: str, name: str) -> Path | None:
         return self.saved.code_copy(task, name)
 
+    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
+        source: Inputs = self.saved if self.saved.has(template_input(task)) else self.fresh
+        return source.template(task, template)
+
     def list_of_trials(self) -> bytes | None:
         return self.saved.list_of_trials()
 
@@ -64,7 +73,7 @@ class ResumedInputs:
             return None
         return rows if rows.digest == self.saved.digest(name) else None
 
-    def choose(self, name: str, selections: "Sequence[SampleSelection]", *, prefers_fresh: bool = False) -> None:
+    def choose(self, name: str, selections: Sequence[SampleSelection], *, prefers_fresh: bool = False) -> None:
         """Decides which rows of a changed dataset are used by the tasks that ask about it.
 
         With `prefers_fresh`, those of now also where the same samples are chosen: their targets may be others.

@@ -26,6 +26,7 @@ from holdfast.spec import EvalSpec, ModelSpec, plain_data
 from holdfast.tasks.judges.judge_reply import CALLS
 from holdfast.tasks.judges.panels import judge_slots
 from holdfast.tasks.solver import Generate
+from holdfast.tasks.stages import is_staged
 
 if TYPE_CHECKING:
     from holdfast.sampling.solver import SampledGenerate
@@ -165,7 +166,7 @@ def _judge_bound(model: ModelSpec, most: int, read: float | None) -> JudgeBound:
 
 def _cost_bound(task: PlannedTask, name: str, models: Mapping[str, ModelSpec]) -> CostBound:
     trials, solver = task.planned_of(name), task.task.solver
-    if not isinstance(solver, Generate):
+    if not isinstance(solver, Generate) or is_staged(solver):
         return CostBound(task.name, name, trials)
     if solver.is_sampled:
         return _sampling_bound(task, cast("SampledGenerate", solver), name, models)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from holdfast.digests import canonical_json, content_digest, packed_digest
+from holdfast.digests import canonical_json, content_digest, file_digest, packed_digest
 from holdfast.errors import RunDamaged, UsageError
 from holdfast.run.core.inputs import LISTED_TRIALS
 from holdfast.run.core.layout import Layout
@@ -28,6 +28,8 @@ from holdfast.tasks.task import Task
 
 if TYPE_CHECKING:
     from tempfile import TemporaryDirectory
+
+    from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
 
 
 WriteRows = Callable[[BinaryIO], str]
@@ -54,6 +56,9 @@ class Inputs(Protocol):
     def list_of_trials(self) -> bytes | None:
         """What an imported run has in place of a grid: see `ListedTrials`; None in every other run."""
 
+    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
+        """The template of a task's workspaces in its file."""
+
 
 def raw_digest(path: Path) -> str:
     """The digest of a file as it is; empty if it cannot be read."""
@@ -67,6 +72,11 @@ def raw_digest(path: Path) -> str:
 def input_name(task: str, entry: TaskSpec) -> str:
     """The name of the copy of a task's rows; tasks that ask about the same dataset share it."""
     return f"datasets/{entry.dataset}" if entry.dataset else f"tasks/{task}"
+
+
+def template_input(task: str) -> str:
+    """The name of the copy of the template of a task's workspaces."""
+    return f"workspaces/{task}"
 
 
 def listed_trials(inputs: Inputs, task: str, dataset: Dataset) -> ListedTrials | None:
@@ -85,6 +95,7 @@ class FreshInputs:
         self._cache = DerivedCache()
         self.files: dict[str, Path] = {}
         self._rows: dict[str, Rows] = {}
+        self._templates: dict[str, PackedTemplate] = {}
 
     def rows(self, name: str, task: Task) -> Rows:
         if name not in self._rows:
@@ -108,6 +119,18 @@ class FreshInputs:
             self._rows[name] = Rows.open(path, source=task)
             self._rows[name].damage = damage
         return self._rows[name]
+
+    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
+        from holdfast.tasks.workspaces.workspace_template import PackedTemplate, pack_template  # noqa: PLC0415 - few tasks
+
+        name = template_input(task)
+        if name not in self._templates:
+            path = self._place() / f"{len(self.files)}.tar"
+            with path.open("wb") as stream:
+                identity = pack_template(template, stream)
+            self.files[name] = path
+            self._templates[name] = PackedTemplate(file_digest(path), identity)
+        return self._templates[name]
 
     def _place(self) -> Path:
         if self._directory is None:
@@ -208,6 +231,14 @@ class SavedInputs:
         if content_digest(data) != saved.digest:
             raise RunDamaged(f"The run's list of its trials ({path}) is missing or damaged.", hint=_FROM_BACKUP)
         return data
+
+    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:  # noqa: ARG002 - the copy is used
+        from holdfast.tasks.workspaces.workspace_template import PackedTemplate  # noqa: PLC0415 - few tasks have one
+
+        saved = self._inputs.get(template_input(task))
+        if saved is None:
+            raise UsageError(f"The run has no copy of the workspace of the task {task!r}.")
+        return PackedTemplate(saved.digest, saved.raw)
 
     def keep_cache(self, layout: Layout) -> None:
         self._cache.keep(layout.shelf)

@@ -16,7 +16,7 @@ import msgspec
 from holdfast.engine.planning.inputs import Inputs, input_name, listed_trials
 from holdfast.engine.planning.plan import PlannedTask, axis_values
 from holdfast.errors import ConfigurationError, UsageError
-from holdfast.models.catalogue import digest_of_weights, open_provider
+from holdfast.models.catalogue import COMMAND, digest_of_weights, open_provider
 from holdfast.models.provider import Provider
 from holdfast.run.core.display_text import list_text, short_sample
 from holdfast.run.core.slots.slot_names import scorer_of
@@ -30,6 +30,7 @@ from holdfast.tasks.from_spec import adapt_task, build_task, with_keys_of
 from holdfast.tasks.judges.panels import judge_slots, judging_models
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
+from holdfast.tasks.stages import is_staged
 from holdfast.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class PreparedEval:
         Raises:
             ConfigurationError: a provider does not exist, or something is missing, such as its key.
         """
+        check_agents(self)
         for name in sorted(self.asked_models):
             self.provider(name)
 
@@ -226,9 +228,56 @@ def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, gi
     Raises:
         ConfigurationError: it cannot be built.
     """
-    task = with_other_answers(unsampled_task(name, entry, spec, inputs, given), spec, inputs)
+    task = with_other_answers(with_workspace(unsampled_task(name, entry, spec, inputs, given), inputs), spec, inputs)
     code = code_files(name, spec, inputs)
     return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
+
+
+def with_workspace(task: Task, inputs: Inputs) -> Task:
+    """The task with the template of its agent's workspaces, if it has an agent.
+
+    Raises:
+        ConfigurationError: the template does not exist, or cannot be read.
+    """
+    if not is_staged(task.solver):
+        return task
+    from holdfast.tasks.agents.command_agent import CommandAgent  # noqa: PLC0415 - most tasks have no agent
+
+    if not isinstance(task.solver, CommandAgent):
+        return task
+    packed = inputs.template(task.name, task.solver.template)
+    return dataclasses.replace(task, solver=msgspec.structs.replace(task.solver, packed=packed))
+
+
+def check_agents(prepared: PreparedEval) -> None:
+    """Agents have models of their own provider, which nobody else can ask, and the tools that they need.
+
+    Raises:
+        ConfigurationError: a model is used in the wrong place, or a tool is missing.
+    """
+    for task in prepared.tasks:
+        check_tools = getattr(task.task.solver, "check_tools", None)
+        others = (*other_models(task.task), *judging_models(task.task.scorers))
+        wrong = [name for name in others if prepared.spec.models[name].provider == COMMAND]
+        wrong += [
+            name
+            for name in task.models
+            if (prepared.spec.models[name].provider == COMMAND) != (check_tools is not None)
+        ]
+        if wrong and check_tools is not None and wrong[0] in task.models:
+            raise ConfigurationError(
+                f"{key_path('tasks', task.name)} has an agent, which calls its model by itself;"
+                f" {key_path('models', wrong[0])} has another provider.",
+                hint=f"Give the task models with the provider {COMMAND}.",
+            )
+        if wrong:
+            raise ConfigurationError(
+                f"{key_path('models', wrong[0])} has the provider {COMMAND}: only an agent can use it, and"
+                f" {key_path('tasks', task.name)} asks it without one.",
+                hint="Give the model another provider, or the task an agent.",
+            )
+        if check_tools is not None:
+            check_tools()
 
 
 def with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:
@@ -322,9 +371,9 @@ def _with_sampling(task: Task, sampling: SamplingSpec, code: CodeFiles) -> Task:
     if isinstance(solver, SampledGenerate) and solver.spec == sampling:
         # The task was built before, to be compared.
         return task
-    if not isinstance(solver, Generate) or solver.is_sampled or solver.tool_identity():
+    if not isinstance(solver, Generate) or solver.is_sampled or is_staged(solver) or solver.tool_identity():
         own = "is code of its own"
-        if isinstance(solver, Generate):
+        if isinstance(solver, Generate) and not is_staged(solver):
             own = "draws candidates itself" if solver.is_sampled else "lets the model call tools"
         raise ConfigurationError(
             f"{place}: the solver of this Python task {own}, so a sampling in the eval file cannot apply to it.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from holdfast.engine.model_calls.open_model import OpenModel
@@ -128,6 +129,22 @@ class RunningTrial:
     @property
     def model(self) -> str:
         return self._asked.model.name
+
+    @property
+    def model_name(self) -> str:
+        """The name of the model at its provider."""
+        return self._asked.model.spec.model
+
+    @property
+    def run_root(self) -> Path:
+        """The directory of the run on this machine.
+
+        Raises:
+            UsageError: there is none, because nothing is run here.
+        """
+        if self._environment.root is None:
+            raise UsageError("This trial only follows its record: it has no directory.")
+        return self._environment.root
 
     @property
     def seed(self) -> int:

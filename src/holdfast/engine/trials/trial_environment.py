@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from holdfast.engine.events import Events
@@ -63,5 +64,7 @@ class TrialEnvironment:
     """By task and stage, what the stages of a solver need to run."""
     until: str = ""
     """The stage after which trials are left for a later session; empty where none is."""
+    root: Path | None = None
+    """The directory of the run on this machine; None where trials only follow their record."""
     record_only: RecordOnly | None = None
     """Set where trials only follow their record: nothing else is done."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,6 +38,9 @@ from holdfast.spec import EvalSpec, plain_data, resolve, typed_eval
 from holdfast.storage.filesystem import FileSystem
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
+
+if TYPE_CHECKING:
+    from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
 
 
 class ImportSummary(msgspec.Struct, frozen=True):
@@ -165,6 +168,10 @@ class _ImportedInputs:
 
     def other_rows(self, name: str, task: str, write: WriteRows) -> Rows:  # noqa: ARG002 - as above
         raise UsageError(f"The scorers of the imported task {task!r} are names alone; none compares answers.")
+
+    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
+        """Never needed: an imported task has no workspace."""
+        raise NotImplementedError
 
     def list_of_trials(self) -> bytes:
         return self._listed

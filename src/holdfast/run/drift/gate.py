@@ -63,6 +63,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By task and name, the file in which a person finds a piece of code or a value."""
     mutated: dict[str, frozenset[str]] = {}
     """By task, the names of values that this process has changed since it took them first."""
+    templates: dict[str, str] = {}
+    """By task, the identity of the template of its workspaces, of those that are compared."""
     unsteady: UnsteadyNames = {}
     """By task and root, the names of values that are others at every import."""
 
@@ -116,6 +118,7 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, 
                 differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
                 differences += _compare_tools(task, saved.code[task], code, where)
     differences += _compare_weights(saved.weights, offered.weights)
+    differences += _compare_templates(saved.templates, offered.templates)
     return Decision(joined.spec, judged_anew(differences) if rescoring else differences)
 
 
@@ -148,6 +151,15 @@ def _compare_weights(saved: Mapping[str, str], offered: Mapping[str, str]) -> It
             digests = f"{digest[:SHORT_DIGITS]} → {offered[model][:SHORT_DIGITS]}"
             why = f"the file holds other weights than those on record (digest {digests})"
             yield refused_difference(f"{key_path('models', model)}.args.path", Drift.IDENTITY, "", why)
+
+
+def _compare_templates(saved: Mapping[str, str], offered: Mapping[str, str]) -> Iterator[Difference]:
+    """The content of the templates of workspaces, wherever they are."""
+    for task, identity in saved.items():
+        if task in offered and offered[task] != identity:
+            digests = f"{identity[:SHORT_DIGITS]} → {offered[task][:SHORT_DIGITS]}"
+            why = f"the template of the workspace holds other files than when the run started (digest {digests})"
+            yield refused_difference(f"{key_path('tasks', task)}.workspace", Drift.IDENTITY, "", why)
 
 
 def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Difference]:

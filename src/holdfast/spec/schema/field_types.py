@@ -20,6 +20,8 @@ _DURATION = {"unit": "seconds"}
 Seconds = Annotated[float, Meta(gt=0, le=10**7, extra=_DURATION)]
 GraceSeconds = Annotated[float, Meta(ge=0, le=86_400, extra=_DURATION)]
 SegmentBytes = Annotated[int, Meta(ge=1 << 16, le=1 << 30)]
+Bytes = Annotated[int, Meta(ge=1, le=1 << 50)]
+ExitCode = Annotated[int, Meta(ge=0, le=255)]
 Cost = Annotated[float, Meta(gt=0, le=10**9)]
 PricePerMillion = Annotated[float, Meta(ge=0, le=10**6)]
 Temperature = Annotated[float, Meta(ge=0, le=100)]

@@ -5,10 +5,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from holdfast.spec.code_reference import is_code_reference
+from holdfast.spec.schema.agent import AgentSpec
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.field_types import Cost, Count, LargeCount, Seconds, Words
 from holdfast.spec.schema.runner import TaskRunner
 from holdfast.spec.schema.sampling import SamplingSpec
+from holdfast.spec.schema.workspace import WorkspaceSpec
 
 
 class TrialLimits(Block, frozen=True):
@@ -115,6 +117,17 @@ class TaskSpec(Block, frozen=True):
     Example: `{strategy: repair, loop_budget: 3, requirements: [python]}`
     """
 
+    agent: Annotated[AgentSpec | None, Drift.IDENTITY] = None
+    """A command that works on the task in a workspace, instead of a call of a model. Its models have the provider
+    `command`.
+    Example: `{command: ['./agent.sh', '{prompt_file}']}`
+    """
+
+    workspace: Annotated[WorkspaceSpec | None, Drift.IDENTITY] = None
+    """The directory in which the agent works; each trial has a copy of its own. Default: an empty directory.
+    Example: `{repo: ../shop, commit: 4b825dc}`
+    """
+
     limits: Annotated[TrialLimits, Drift.IDENTITY] = TrialLimits()
     """What one trial may use. A trial that reaches a limit ends as `limited`. Default: no limit.
     Example: `{time: 2m, tokens: 4000}`
@@ -158,5 +171,15 @@ def _argument(given: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else value
 
 
-DECLARATIVE_FIELDS = ("prompt", "target", "choices", "few_shot", "few_shot_template", "solver", "tools")
+DECLARATIVE_FIELDS = (
+    "prompt",
+    "target",
+    "choices",
+    "few_shot",
+    "few_shot_template",
+    "solver",
+    "tools",
+    "agent",
+    "workspace",
+)
 """What a declarative task has beside its dataset, and a Python task brings itself."""

@@ -24,7 +24,7 @@ _RECORDED = "recorded"
 class _BuiltInScorers(Mapping[str, type[BuiltIn]]):
     """The built-in scorers by name; each is loaded when it is first used, so that an eval pays only for its own."""
 
-    _NAMES = ("exact", "includes", "regex", "numeric", "choice", _MODEL_GRADED)
+    _NAMES = ("exact", "includes", "regex", "numeric", "choice", "checks", _MODEL_GRADED)
 
     def __getitem__(self, name: str) -> type[BuiltIn]:
         if name not in self._NAMES and name != _RECORDED:

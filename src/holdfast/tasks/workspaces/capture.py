@@ -233,8 +233,6 @@ _DIFF = (
     "--no-renames",
     "--binary",
     "--full-index",
-    "--src-prefix=",
-    "--dst-prefix=",
     "a",
     "b",
 )
@@ -242,7 +240,7 @@ _DIFF = (
 
 def _diff(place: Path, cap: int) -> tuple[bytes, bool]:
     """The differences between the two sides, and whether they are cut; the output is read no further than that."""
-    process = subprocess.Popen(  # noqa: S603 - git, with arguments of ours
+    process = subprocess.Popen(
         git_command(*_DIFF),
         cwd=place,
         stdin=subprocess.DEVNULL,
@@ -262,4 +260,6 @@ def capture_value(capture: Capture) -> dict[str, Any]:
     """What is recorded of it, without the patch."""
     value: dict[str, Any] = msgspec.to_builtins(capture)
     value.pop("patch", None)
+    value["changed_files"] = value.pop("files", [])
+    value.setdefault("changed", 0)
     return value

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from holdfast.errors import ConfigurationError
 
@@ -74,9 +74,9 @@ def run_git(
     Raises:
         GitFailed: it ended with an error.
     """
-    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin or subprocess.DEVNULL}
+    given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin or subprocess.DEVNULL}
     try:
-        done = subprocess.run(  # noqa: S603 - git, with arguments of ours
+        done: subprocess.CompletedProcess[bytes] = subprocess.run(
             git_command(*arguments),
             cwd=cwd,
             stdout=stdout or subprocess.PIPE,
@@ -84,7 +84,7 @@ def run_git(
             env={**safe_environment(cwd), **(environment or {})},
             timeout=_SECONDS,
             check=False,
-            **given,  # type: ignore[arg-type]
+            **given,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise GitFailed(f"git {arguments[0]} failed: {error}") from None

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -56,10 +56,15 @@ def pack_template(template: WorkspaceTemplate, stream: BinaryIO) -> str:
     Raises:
         ConfigurationError: it does not exist, cannot be read, or holds what is neither file, directory nor link.
     """
+    return _write(template, stream, "")
+
+
+def _write(template: WorkspaceTemplate, stream: Any, commit: str) -> str:
+    """Writes the file; a repository whose `commit` is given is only named."""
     identity = sha256()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, errors="surrogateescape") as archive:
         if template.repo:
-            identity.update(b"commit " + _pack_repository(template, archive).encode())
+            identity.update(b"commit " + (commit or _pack_repository(template, archive)).encode())
         elif template.path:
             for line in _pack_directory(Path(template.path), TREE, archive):
                 identity.update(line)
@@ -69,14 +74,30 @@ def pack_template(template: WorkspaceTemplate, stream: BinaryIO) -> str:
     return identity.hexdigest()[:32]
 
 
-def template_identity(template: WorkspaceTemplate) -> str:
-    """The identity of the template as it is now.
+def template_identity(template: WorkspaceTemplate, commit: str) -> str:
+    """The identity of the template as it is now; of a repository, `commit` is the one that the run has a copy of.
 
     Raises:
         ConfigurationError: as for `pack_template`.
     """
-    with tempfile.TemporaryFile() as stream:
-        return pack_template(template, stream)
+    return _write(template, _Discarded(), commit)
+
+
+class _Discarded(io.RawIOBase):
+    """Takes what is written, and keeps nothing."""
+
+    def __init__(self) -> None:
+        self._place = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def write(self, data: Any) -> int:
+        self._place += len(data)
+        return len(data)
 
 
 # A directory.
@@ -114,7 +135,7 @@ def _pack_entry(path: Path, name: str, archive: tarfile.TarFile) -> bytes:
     info.mode = mode
     told = f"{name}\0{mode:o}\0".encode("utf-8", "surrogateescape")
     if stat.S_ISLNK(found.st_mode):
-        info.type, info.linkname = tarfile.SYMTYPE, os.readlink(path)
+        info.type, info.linkname = tarfile.SYMTYPE, str(path.readlink())
         archive.addfile(info)
         return b"l" + told + os.fsencode(info.linkname) + b"\n"
     if stat.S_ISDIR(found.st_mode):
@@ -134,7 +155,7 @@ def _pack_file(path: Path, info: tarfile.TarInfo, archive: tarfile.TarFile) -> s
         with path.open("rb") as file:
             info.size = os.fstat(file.fileno()).st_size
             hashed = _Hashed(file, info.size, path)
-            archive.addfile(info, hashed)  # type: ignore[arg-type]
+            archive.addfile(info, hashed)
     except OSError as error:
         raise ConfigurationError(f"The template's {path} cannot be read: {error.strerror or error}.") from None
     return hashed.digest.hexdigest()
@@ -274,3 +295,11 @@ def copy_objects(path: Path, stream: BinaryIO) -> None:
         member = archive.extractfile(OBJECTS)
         if member is not None:
             shutil.copyfileobj(member, stream, _CHUNK)
+
+
+def recorded_commit(path: Path) -> str:
+    """The commit of a repository in its file; empty for a directory, and where the file cannot be read."""
+    try:
+        return read_small_members(path).get(COMMIT, b"").decode().strip()
+    except (OSError, tarfile.TarError):
+        return ""

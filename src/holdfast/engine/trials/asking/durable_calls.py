@@ -161,6 +161,8 @@ class DurableCalls:
     def _reused(self, asked: AskedModel, key: str) -> StepRecord | None:
         """The reply of another run to the same request, as a step of this trial."""
         reuse, model = self._environment.reuse, asked.model
+        if model.has_effects:
+            return None
         found = reuse.take(model.spec, fingerprint_in_key(key), model.weights) if reuse is not None else None
         if found is None:
             return None

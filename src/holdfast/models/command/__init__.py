@@ -1,0 +1,1 @@
+"""Models that no one calls here: a command of the task does."""

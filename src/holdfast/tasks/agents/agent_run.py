@@ -1,0 +1,214 @@
+"""One call of an agent: its command is run to its end, and what it says and how it ended becomes a reply.
+
+An agent that was ended by a signal, or ended in vain without having done anything, is started again in a new
+workspace, so often as the task says; then the call has failed, and the trial stays unfinished. A rate limit is waited
+for, and the agent continues: with its own session where it has one and the workspace is as it was left, otherwise from
+the beginning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.models.errors import ModelError, RateLimited, excerpt
+from holdfast.models.message import Reply, Request, Usage
+from holdfast.models.redaction import redact
+from holdfast.processes.program import LOST, ProgramEnd, run_program
+from holdfast.processes.supervisor_main import tree_digest
+from holdfast.tasks.agents.agent_output import TEXT, AgentOutput, read_output
+from holdfast.tasks.agents.agent_workspace import AgentWorkspace
+from holdfast.tasks.agents.artifacts import TrialArtifacts, read_own_file
+from holdfast.tasks.agents.command_line import filled, replay_script
+from holdfast.tasks.agents.placed_trial import PlacedTrial, in_thread
+from holdfast.tasks.agents.rate_limit_waits import set_wait, wait_until
+from holdfast.tasks.workspaces.capture import read_base
+from holdfast.tasks.workspaces.tree_state import TreeReplaced, read_tree
+from holdfast.terminal.text import quantity
+
+AGENT = "agent"
+"""Under this name a reply has what is recorded of the agent beside its message."""
+_LIMITED = "rate_limited"
+_ENDED = "ended.json"
+_MESSAGE_CHARACTERS = 200_000
+_NOT_STARTED = {126, 127}
+
+
+class AgentGaveUp(ModelError):  # noqa: N818 - reads as a sentence where it is raised
+    """The agent could not work, as often as it was started."""
+
+    kind = "agent"
+
+
+class AgentRun:
+    """Runs the agent of one attempt, as a call of its model."""
+
+    def __init__(self, trial: PlacedTrial, workspace: AgentWorkspace, prompt: str) -> None:
+        self._trial, self._workspace, self._prompt = trial, workspace, prompt
+        self._agent, self._directory = workspace.agent, workspace.directory
+        self._artifacts = TrialArtifacts(workspace.run, trial.key, trial.attempt)
+        self._spent: Usage | None = None
+        """By runs that came to nothing, or to a rate limit."""
+
+    @property
+    def wait_until(self) -> float:
+        return wait_until(self._workspace.run, self._trial.model)
+
+    async def __call__(self, request: Request) -> Reply:  # noqa: ARG002 - the command gets the same prompt
+        """Raises:
+        RateLimited: its account may not be used for a while.
+        ModelError: it could not work.
+        """
+        for _ in range(self._agent.tries):
+            command = await self._command()
+            end, output = await self._run(command)
+            self._spend(output.usage)
+            if output.limited_until is not None and not self._is_done(end, output):
+                raise await self._limited(output, output.limited_until)
+            why = await self._why_in_vain(end, output)
+            if not why:
+                return self._reply(end, output, command)
+        error = AgentGaveUp(f"The agent {why}; it was started {quantity(self._agent.tries, 'time')}.")
+        error.usage = self._spent
+        raise error
+
+    def _spend(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self._spent = usage if self._spent is None else self._spent + usage
+
+    # The command.
+
+    async def _command(self) -> list[str]:
+        """The command to run now, in a workspace that is fit for it."""
+        session = await in_thread(self._session_to_resume)
+        if not session:
+            await self._workspace.ensure_fresh()
+        given = self._agent.resume_command if session and self._agent.resume_command else self._agent.command
+        prompt = self._directory.root / "prompt.txt"
+        prompt.write_text(self._prompt, encoding="utf-8", errors="surrogateescape")
+        values = {
+            "prompt": self._prompt,
+            "prompt_file": str(prompt),
+            "workspace": str(self._directory.workspace),
+            "model": self._trial.model_name,
+            "session": session,
+            "output": str(self._output_file),
+        }
+        return [*filled(self._agent.wrap, values), *filled(given, values)]
+
+    @property
+    def _output_file(self) -> Path:
+        return self._directory.temporary / "output"
+
+    def _session_to_resume(self) -> str:
+        """The session of an agent that a kill or a rate limit has ended, if its workspace is as it left it."""
+        state, ready = self._directory.state, self._directory.ready()
+        if self._agent.resume_command is None or ready is None or not ready.used:
+            return ""
+        if (ready.attempt, ready.place) != (self._workspace.attempt, str(self._directory.workspace)):
+            return ""
+        try:
+            end = msgspec.json.decode((state / _ENDED).read_bytes(), type=ProgramEnd)
+        except (OSError, msgspec.MsgspecError):
+            return ""
+        is_cut_off = end.cause in {"runner", "ended"} or (state / _LIMITED).exists()
+        if not is_cut_off or not end.tree or end.tree != tree_digest(str(self._directory.workspace)):
+            return ""
+        return read_output(read_own_file(state / "stdout", self._most), self._agent.output, time.time()).session
+
+    @property
+    def _most(self) -> int:
+        return self._agent.limits.output + 4096
+
+    async def _run(self, command: list[str]) -> tuple[ProgramEnd, AgentOutput]:
+        self._directory.set_used()
+        (self._directory.state / _LIMITED).unlink(missing_ok=True)
+        self._output_file.unlink(missing_ok=True)
+        tree = self._directory.workspace if self._agent.resume_command else None
+        program = self._workspace.program(command, self._directory.state, tree)
+        end = await run_program(program)
+        data = read_own_file(program.stdout, self._most)
+        return end, await in_thread(read_output, data, self._agent.output, time.time())
+
+    # Its end.
+
+    def _is_done(self, end: ProgramEnd, output: AgentOutput) -> bool:
+        """Whether it has ended as one that has done its work."""
+        return end.exit_code in self._agent.exit_codes and not output.error
+
+    async def _limited(self, output: AgentOutput, until: float) -> RateLimited:
+        """Takes note of a rate limit, for this and every other trial of the model."""
+        (self._directory.state / _LIMITED).touch()
+        reason = excerpt(output.error, 200)
+        await in_thread(set_wait, self._workspace.run, self._trial.model, until, reason)
+        return RateLimited(f"The agent's account has reached a limit: {reason}", retry_after=until - time.time())
+
+    async def _why_in_vain(self, end: ProgramEnd, output: AgentOutput) -> str:
+        """Why the agent has to be started again, in words; empty if it need not."""
+        if end.cause.startswith("limit "):
+            return ""
+        if end.signal or end.cause == LOST:
+            return end.text
+        if output.error and output.is_outage:
+            return f"was stopped by its service: {excerpt(output.error, 200)}"
+        if end.exit_code in {*self._agent.exit_codes, *_NOT_STARTED} or any(end.bytes.values()):
+            return ""
+        return "" if await in_thread(self._has_changed) else f"{end.text} without having done anything"
+
+    def _has_changed(self) -> bool:
+        with contextlib.suppress(OSError, TreeReplaced):
+            base = read_base(self._directory)
+            after = read_tree(self._directory.workspace, base)
+            same = base.entries.keys() == after.entries.keys()
+            return not same or any(not entry.is_same(base.entries[path]) for path, entry in after.entries.items())
+        return True
+
+    def _reply(self, end: ProgramEnd, output: AgentOutput, command: list[str]) -> Reply:
+        message = self._message(output)
+        files = self._keep_files(command)
+        told: dict[str, Any] = {"ended": msgspec.to_builtins(end), "outputs": files, "session": output.session}
+        if failed := self._failure(end, output):
+            told["failed"] = failed
+        if output.cost is not None:
+            told["reported_cost"] = output.cost
+        told["ended"].pop("tree", None)
+        return Reply(
+            content=message,
+            finish="stop",
+            usage=self._spent,
+            model=output.model,
+            id=output.session,
+            other={AGENT: told},
+        )
+
+    def _message(self, output: AgentOutput) -> str:
+        """Its final message: from its structured output, from the file that it was given for it, or all it printed."""
+        own = read_own_file(self._output_file, 4 * _MESSAGE_CHARACTERS).decode("utf-8", "replace").strip()
+        said = output.text if output.is_structured and self._agent.output != TEXT else own or output.text
+        return redact(said or own)[-_MESSAGE_CHARACTERS:]
+
+    def _failure(self, end: ProgramEnd, output: AgentOutput) -> str:
+        """Why the attempt has failed, if it has: the agent reports an error, or ended as none does that is done."""
+        if output.error:
+            return f"The agent reports an error: {excerpt(output.error)}"
+        if end.exit_code in self._agent.exit_codes and not end.cause.startswith("limit "):
+            return ""
+        said = read_own_file(self._directory.state / "stderr", self._most).decode("utf-8", "replace").strip()
+        return f"The agent {end.text}. {excerpt(said[-500:])}".rstrip()
+
+    def _keep_files(self, command: list[str]) -> dict[str, Any]:
+        """Keeps its outputs in the run, with the prompt and the script that runs it once more."""
+        state = self._directory.state
+        kept = {
+            name: self._artifacts.keep(name, read_own_file(state / name, self._most)) for name in ("stdout", "stderr")
+        }
+        script = replay_script(command, self._directory.workspace, self._agent.env, self._directory)
+        kept["prompt"] = self._artifacts.keep("prompt.txt", redact(self._prompt).encode("utf-8", "surrogateescape"))
+        kept["replay"] = self._artifacts.keep(
+            "replay.sh", redact(script).encode("utf-8", "surrogateescape"), executable=True
+        )
+        return kept

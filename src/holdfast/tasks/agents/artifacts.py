@@ -1,0 +1,49 @@
+"""The files of a trial that are kept in the run: outputs, the patch, the script that runs the agent once more.
+
+They are in `artifacts/<trial>`, those of a later attempt in `attempt-N` there. Each is written as a whole before a
+record cites it by its digest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+from holdfast.digests import content_digest
+from holdfast.storage.filesystem import RealFileSystem, write_atomically
+
+
+class TrialArtifacts:
+    """Where the files of one attempt are kept."""
+
+    def __init__(self, run: Path, key: str, attempt: int) -> None:
+        self._run = run.absolute()
+        self._root = self._run / "artifacts" / key
+        if attempt > 1:
+            self._root /= f"attempt-{attempt}"
+
+    def keep(self, name: str, data: bytes, *, executable: bool = False) -> dict[str, Any]:
+        """Writes one file; what a record says of it.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        self._root.mkdir(parents=True, exist_ok=True)
+        write_atomically(RealFileSystem(), self._root / name, data)
+        if executable:
+            (self._root / name).chmod(0o755)
+        place = str((self._root / name).relative_to(self._run))
+        return {"path": place, "bytes": len(data), "digest": content_digest(data)}
+
+
+def read_own_file(path: Path, most: int) -> bytes:
+    """A file that an agent could have replaced: read without following a link, without waiting, and no further."""
+    with contextlib.suppress(OSError):
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:  # noqa: PTH123 - a descriptor
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                return file.read(most)
+    return b""

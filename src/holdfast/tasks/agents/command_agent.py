@@ -1,0 +1,228 @@
+"""A solver that has a command work on the task in a workspace: prepare, solve and capture are durable stages.
+
+The workspace is made (prepare), the agent works in it (solve), and what it has changed is taken from it, with the
+results of the task's checks (capture). The answer is the agent's final message, the patch, or both; its value has all
+that is known of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from holdfast.errors import ConfigurationError, HoldfastError
+from holdfast.models.command.provider import CURRENT_AGENT_CALL
+from holdfast.models.message import Reply
+from holdfast.models.redaction import redact
+from holdfast.processes.program import ProgramEnd
+from holdfast.spec import AgentSpec, WorkspaceSpec
+from holdfast.spec.whole_numbers import convert_arguments
+from holdfast.tasks.agents.agent_run import AGENT, AgentRun
+from holdfast.tasks.agents.agent_workspace import SHOWN, AgentWorkspace
+from holdfast.tasks.agents.artifacts import TrialArtifacts
+from holdfast.tasks.agents.placed_trial import PlacedTrial, in_thread
+from holdfast.tasks.agents.rate_limit_waits import forget_waits
+from holdfast.tasks.agents.sandbox import sandbox_named
+from holdfast.tasks.answer import Answer
+from holdfast.tasks.sample import Sample
+from holdfast.tasks.solver import Generate, Prompts, generate
+from holdfast.tasks.stages import Stage
+from holdfast.tasks.trial_interface import Trial
+from holdfast.tasks.workspaces.capture import capture_value, capture_workspace
+from holdfast.tasks.workspaces.git_command import git_command
+from holdfast.tasks.workspaces.trial_directory import TrialDirectory, remove_unfinished
+from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
+
+REVISION = 1
+"""Raised whenever the same task gives an agent another workspace, another prompt or another answer."""
+_PATCH_CHARACTERS = 200_000
+_KEPT_ALWAYS = "unfinished"
+
+
+class AgentFailed(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
+    """The agent has worked, and has not done its work."""
+
+    kind = "task"
+
+
+class WorkspaceLost(HoldfastError):  # noqa: N818 - as above
+    """The workspace of a trial whose agent has worked is not on this machine."""
+
+    kind = "task"
+
+
+class CommandAgent(Generate, frozen=True, kw_only=True):
+    """Has a command work on every sample, in a workspace of its own."""
+
+    agent: AgentSpec
+    workspace: WorkspaceSpec = WorkspaceSpec()
+    packed: PackedTemplate | None = None
+    """The template in its file; None as long as no run has it."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return (Stage("prepare", self._prepare), Stage("solve", self._solve), Stage("capture", self._capture))
+
+    async def __call__(self, trial: Trial) -> Reply:
+        """Never called: its stages are run."""
+        raise NotImplementedError
+
+    # What it is.
+
+    @property
+    def template(self) -> WorkspaceTemplate:
+        """Where its workspaces come from."""
+        own = self.workspace
+        return WorkspaceTemplate(own.path or "", own.repo or "", own.commit or "HEAD", own.files)
+
+    def own_settings(self) -> dict[str, Any]:
+        """What its answers depend on beside the prompt."""
+        agent = self.agent
+        workspace = {"setup": self.workspace.setup, "checks": self.workspace.checks}
+        return {
+            AGENT: {
+                "revision": REVISION,
+                "command": agent.command,
+                "resume_command": agent.resume_command,
+                "wrap": agent.wrap,
+                "sandbox": [agent.sandbox, agent.network],
+                "output": [agent.output, agent.answer, agent.exit_codes],
+                "limits": msgspec.to_builtins(agent.limits),
+            },
+            "workspace": {**workspace, "template": self.packed.identity if self.packed else ""},
+        }
+
+    def identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
+        return {**super().identity(sample, axes), "solver": "command_agent", **self.own_settings()}
+
+    def check_tools(self) -> None:
+        """Raises ConfigurationError where something that it needs is missing on this machine."""
+        git_command()
+        sandbox_named(self.agent.sandbox).check()
+
+    def start_session(self, run: Path) -> None:
+        """Before the first trial of a session: what a killed one has left is ended and removed."""
+        forget_waits()
+        remove_unfinished(run)
+
+    # Its stages.
+
+    def _place(self, trial: Trial) -> AgentWorkspace:
+        if self.packed is None:
+            raise ConfigurationError("The template of the workspace is not in the run.")
+        return AgentWorkspace(cast("PlacedTrial", trial), self.agent, self.workspace, self.packed)
+
+    async def _prepare(self, trial: Trial, outcomes: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as every stage
+        return await self._place(trial).prepare()
+
+    async def _solve(self, trial: Trial, outcomes: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as above
+        messages = self.messages(trial.sample, trial.axes)
+        prompt = "\n\n".join(message.text for message in messages)
+        run = AgentRun(cast("PlacedTrial", trial), self._place(trial), prompt)
+        token = CURRENT_AGENT_CALL.set(run)
+        try:
+            reply = await trial.generate(messages)
+        finally:
+            CURRENT_AGENT_CALL.reset(token)
+        told = dict(reply.other.get(AGENT, {}))
+        if failed := told.get("failed"):
+            raise AgentFailed(failed)
+        return {"message": reply.content, **told}
+
+    async def _capture(self, trial: Trial, outcomes: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as above
+        place = self._place(trial)
+        if place.directory.ready() is None:
+            raise WorkspaceLost(
+                f"The workspace {place.directory.workspace}, in which the agent has worked, is not on this machine.",
+                hint="Resume the run on the machine that has it, or with --from prepare.",
+            )
+        found = await in_thread(capture_workspace, place.directory, place.file, self.agent.limits.output)
+        patch = redact(found.patch.decode("utf-8", "replace"))
+        artifacts = TrialArtifacts(place.run, cast("PlacedTrial", trial).key, place.attempt)
+        kept = artifacts.keep("diff.patch", patch.encode("utf-8", "replace"))
+        checks = [await self._check(place, artifacts, number) for number in range(len(self.workspace.checks))]
+        return {
+            **capture_value(found),
+            "diff": patch[:_PATCH_CHARACTERS],
+            "diff_file": kept,
+            "checks": checks,
+        }
+
+    async def _check(self, place: AgentWorkspace, artifacts: TrialArtifacts, number: int) -> dict[str, Any]:
+        command, name = self.workspace.checks[number], f"check-{number + 1}"
+        if not place.directory.workspace.is_dir() or place.directory.workspace.is_symlink():
+            return {"command": command, "exit_code": None, "ended": "could not be run: the workspace is gone"}
+        end: ProgramEnd = await place.run_shell(command, name)
+        printed = "\n".join(filter(None, (place.output_tail(name, "stdout"), place.output_tail(name, "stderr"))))
+        kept = artifacts.keep(f"{name}.txt", printed.encode("utf-8", "replace"))
+        return {
+            "command": command,
+            "exit_code": end.exit_code,
+            "ended": end.text,
+            "output": printed[-SHOWN:],
+            "file": kept,
+        }
+
+    def answer(self, trial: Trial, outcomes: Mapping[str, Any]) -> Answer:  # noqa: ARG002 - as every solver in stages
+        """The answer, from the outcomes of all stages."""
+        solved, captured = outcomes["solve"], outcomes["capture"]
+        texts = {
+            "message": solved["message"],
+            "diff": captured["diff"],
+            "both": "\n\n".join(filter(None, (solved["message"], captured["diff"]))),
+        }
+        return Answer(texts[self.agent.answer], value={**captured, **solved})
+
+    async def clean_up(self, trial: Trial, status: str) -> None:
+        """Removes the workspace of a trial that has ended, or keeps it."""
+        kept = {"never": set[str](), "failed": {"failed"}}.get(self.workspace.keep)
+        if status == _KEPT_ALWAYS or kept is None or status in kept:
+            return
+        placed = cast("PlacedTrial", trial)
+        await in_thread(TrialDirectory(placed.run_root, placed.key).remove)
+
+
+def command_agent(
+    command: list[str] | str,
+    prompt: Prompts = "{input}",
+    *,
+    workspace: WorkspaceSpec | Mapping[str, Any] | None = None,
+    **options: Any,
+) -> CommandAgent:
+    """A solver that has a command work on each sample, in a copy of the workspace.
+
+    `options` are the other fields of `agent` in an eval file, such as `output`, `env` and `sandbox`.
+
+    Raises:
+        ConfigurationError: an option is unknown or wrong.
+    """
+    try:
+        agent = convert_arguments({"command": command, **options}, AgentSpec)
+        given = (
+            workspace
+            if isinstance(workspace, WorkspaceSpec)
+            else convert_arguments(dict(workspace or {}), WorkspaceSpec)
+        )
+    except msgspec.ValidationError as error:
+        raise ConfigurationError(f"An option of command_agent() is wrong: {error}.") from None
+    return agent_solver(generate(prompt), agent, _absolute(given))
+
+
+def _absolute(workspace: WorkspaceSpec) -> WorkspaceSpec:
+    repo = workspace.repo
+    return msgspec.structs.replace(
+        workspace,
+        path=str(Path(workspace.path).absolute()) if workspace.path else None,
+        repo=str(Path(repo).absolute()) if repo and "://" not in repo else repo,
+        files={place: str(Path(source).absolute()) for place, source in workspace.files.items()},
+    )
+
+
+def agent_solver(prompts: Generate, agent: AgentSpec, workspace: WorkspaceSpec | None) -> CommandAgent:
+    """An agent that is asked with these prompts."""
+    return CommandAgent(
+        prompts=prompts.prompts, system=prompts.system, agent=agent, workspace=workspace or WorkspaceSpec()
+    )

@@ -1,0 +1,40 @@
+"""A trial that knows where its run is: what agents need of it beside what every solver does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from holdfast.tasks.trial_interface import Trial
+
+T = TypeVar("T")
+
+
+class PlacedTrial(Trial, Protocol):
+    """A trial with its key and its place."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def model_name(self) -> str:
+        """The name of the model at its provider."""
+
+    @property
+    def run_root(self) -> Path:
+        """The directory of the run on this machine."""
+
+
+async def in_thread(function: Callable[..., T], *args: object) -> T:
+    """Calls a function in a thread; a cancellation waits for its end, so that nothing works on after the trial."""
+    work = asyncio.get_running_loop().run_in_executor(None, lambda: function(*args))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        with contextlib.suppress(BaseException):
+            await asyncio.shield(work)
+        raise

@@ -1,0 +1,166 @@
+"""Signals while agents work: experiments 5, 6, 18 and 21."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+
+from agents.agent_evals import agent_eval, left_in, make_template, processes_below
+from program import until
+
+COUNTS = """
+log = Path({log!r})
+with log.open("a") as file: file.write(json.dumps([sys.argv[1:], sorted(os.listdir("."))]) + "\\n")
+Path("half").touch()
+import subprocess
+subprocess.Popen(["sleep", "300"], start_new_session=True)
+while not Path({go!r}).exists(): time.sleep(0.02)
+print("done")
+"""
+
+
+def counting(tmp_path, **options):
+    make_template(tmp_path)
+    script = COUNTS.format(log=str(tmp_path / "log"), go=str(tmp_path / "go"))
+    return agent_eval(tmp_path, script, **options)
+
+
+def starts(tmp_path):
+    path = tmp_path / "log"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def start_and_wait(holdfast, tmp_path, *arguments, many=1):
+    started = holdfast.start(*arguments)
+    until(lambda: len(starts(tmp_path)) >= many or not started.is_running, "the agents work")
+    assert started.is_running, started.wait()
+    return started
+
+
+def test_a_killed_runner_leaves_no_agent_and_the_stage_runs_again(holdfast, tmp_path):
+    """Experiments 5, 6: the workspace is made anew, because nothing continues what was half done."""
+    started = start_and_wait(holdfast, tmp_path, "run", counting(tmp_path), "--run-dir", "r")
+    started.kill()
+    until(lambda: not processes_below(tmp_path), "the agent and its daemon have ended")
+    (tmp_path / "go").touch()
+    holdfast("resume", "r", code=0)
+    assert len(starts(tmp_path)) == 2
+    assert "half" not in starts(tmp_path)[1][1]
+    assert [step["name"] for step in holdfast.records("r", "step")].count("prepare") == 1
+    status = holdfast.json("status", "r")
+    assert (status["valid"], status["calls"]["repeated"]["interrupted"]) == (1, 1)
+    assert left_in(tmp_path / "r") == []
+
+
+def test_an_agent_whose_stage_is_on_record_is_not_started_again(holdfast, tmp_path):
+    """Experiments 5: killed while the checks run, after the agent."""
+    (tmp_path / "go").touch()
+    check = f"touch {tmp_path / 'checking'}; while [ ! -e {tmp_path / 'end'} ]; do sleep 0.02; done"
+    eval_ = counting(tmp_path, workspace={"checks": [check]}, scorers=["checks"])
+    started = holdfast.start("run", eval_, "--run-dir", "r")
+    until(lambda: (tmp_path / "checking").exists(), "the check runs")
+    started.kill()
+    until(lambda: not processes_below(tmp_path), "the check has ended")
+    (tmp_path / "end").touch()
+    holdfast("resume", "r", code=0)
+    assert len(starts(tmp_path)) == 1
+    assert [file["path"] for file in holdfast.records("r", "answer")[0]["value"]["changed_files"]] == ["half"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_group_ends_the_agents_and_scores_none(holdfast, tmp_path, number):
+    """Experiments 18: what was finished stays; the others are unfinished, and continue."""
+    eval_ = counting(tmp_path, samples=3, grace_period=0.5, agent={"grace": 0.3})
+    started = start_and_wait(holdfast, tmp_path, "run", eval_, "--run-dir", "r", many=3)
+    started.send_group(number)
+    assert started.wait().code == 128 + number
+    assert processes_below(tmp_path) == []
+    status = holdfast.json("status", "r")
+    assert (status["valid"], status["failed"]) == (0, 0)
+    assert holdfast.records("r", "score") == []
+    (tmp_path / "go").touch()
+    holdfast("resume", "r", code=0)
+    assert holdfast.json("status", "r")["valid"] == 3
+    assert left_in(tmp_path / "r") == []
+
+
+def test_the_first_interrupt_lets_agents_finish(holdfast, tmp_path):
+    """Experiments 18."""
+    started = start_and_wait(holdfast, tmp_path, "run", counting(tmp_path), "--run-dir", "r")
+    started.send_group(signal.SIGINT)
+    until(lambda: "Ctrl-C" in started.told(), "it says that it waits")
+    (tmp_path / "go").touch()
+    started.wait()
+    holdfast("resume", "r")
+    assert len(starts(tmp_path)) == 1
+    assert holdfast.json("status", "r")["valid"] == 1
+
+
+SESSION = """
+log = Path({log!r})
+with log.open("a") as file: file.write(json.dumps([sys.argv[1:], sorted(os.listdir("."))]) + "\\n")
+print(json.dumps({{"type": "system", "subtype": "init", "session_id": "abc-1", "model": "tiny-2"}}), flush=True)
+Path("half").touch()
+while not Path({go!r}).exists(): time.sleep(0.02)
+print(json.dumps({{"type": "result", "is_error": False, "result": "done " + sys.argv[1], "session_id": "abc-1",
+    "usage": {{"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 7}}, "total_cost_usd": 0.25}}))
+"""
+
+
+def with_session(tmp_path):
+    make_template(tmp_path)
+    script = SESSION.format(log=str(tmp_path / "log"), go=str(tmp_path / "go"))
+    resume = [sys.executable, str(tmp_path / "agent.py"), "resumed", "{session}"]
+    return agent_eval(tmp_path, script, agent={"output": "stream-json", "resume_command": resume})
+
+
+def test_a_session_of_the_agent_is_resumed_after_a_kill(holdfast, tmp_path):
+    """Experiments 21: the workspace is as the agent left it."""
+    started = start_and_wait(holdfast, tmp_path, "run", with_session(tmp_path), "--run-dir", "r")
+    until(lambda: list((tmp_path / "r").glob("workspaces/*/work/half")), "it has done something")
+    until(
+        lambda: any(b"abc-1" in path.read_bytes() for path in (tmp_path / "r").glob("workspaces/*/state/stdout")),
+        "its session is known",
+    )
+    started.kill()
+    until(lambda: list((tmp_path / "r").glob("workspaces/*/state/ended.json")), "its end is noted")
+    (tmp_path / "go").touch()
+    holdfast("resume", "r", code=0)
+    arguments, there = starts(tmp_path)[1]
+    assert arguments == ["resumed", "abc-1"]
+    assert "half" in there
+    assert holdfast.records("r", "answer")[0]["text"] == "done resumed"
+    assert holdfast.json("status", "r")["usage"]["input_tokens"] == 15
+
+
+def test_a_session_is_not_resumed_in_a_workspace_that_has_changed(holdfast, tmp_path):
+    """Experiments 21: otherwise the stage runs again."""
+    started = start_and_wait(holdfast, tmp_path, "run", with_session(tmp_path), "--run-dir", "r")
+    until(lambda: list((tmp_path / "r").glob("workspaces/*/work/half")), "it has done something")
+    started.kill()
+    (end,) = until(lambda: list((tmp_path / "r").glob("workspaces/*/state/ended.json")), "its end is noted")
+    (end.parent.parent / "work" / "by hand").touch()
+    (tmp_path / "go").touch()
+    holdfast("resume", "r", code=0)
+    arguments, there = starts(tmp_path)[1]
+    assert arguments != ["resumed", "abc-1"]
+    assert "half" not in there
+
+
+def test_what_a_killed_preparation_leaves_is_removed(holdfast, tmp_path):
+    """Experiments 23."""
+    (tmp_path / "go").touch()
+    setup = f"touch half-made; touch {tmp_path / 'setup'}; while [ ! -e {tmp_path / 'end'} ]; do sleep 0.02; done"
+    eval_ = counting(tmp_path, workspace={"setup": setup, "keep": "never"})
+    started = holdfast.start("run", eval_, "--run-dir", "r")
+    until(lambda: (tmp_path / "setup").exists(), "the setup runs")
+    started.kill()
+    until(lambda: not processes_below(tmp_path), "the setup has ended")
+    assert len(left_in(tmp_path / "r")) == 1
+    (tmp_path / "end").touch()
+    holdfast("resume", "r", code=0)
+    assert left_in(tmp_path / "r") == []
+    assert "half-made" in starts(tmp_path)[0][1]
