@@ -162,7 +162,7 @@ def _agent_problems(place: str, task: TaskSpec) -> Iterator[str]:
         if workspace is not None:
             yield f"{place} has a workspace and no agent that works in it; give it an agent, or remove workspace"
         return
-    for name in ("solver", *_ASKED_BY_PROMPT, "choices"):
+    for name in ("solver", "tools", *_ASKED_BY_PROMPT, "choices"):
         if getattr(task, name):
             yield f"{place} has agent and also {name}, which the agent would not see; keep one of them"
     if not task.agent.network and task.agent.sandbox == "none":
