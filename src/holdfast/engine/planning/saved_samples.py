@@ -26,7 +26,7 @@ from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import key_name, key_text
 from holdfast.tasks.from_spec import samples_on_record
 from holdfast.tasks.sample import Sample
-from holdfast.tasks.solver import AXIS, Generate
+from holdfast.tasks.solver import Generate
 
 _COLUMNS = frozenset({"columns", "target"})
 """Settings of a task in Python without which its rows cannot be read."""
@@ -51,7 +51,7 @@ class SavedSample(NamedTuple):
 
 def saved_sample(sample: Sample, axes: Mapping[str, str], solver: Generate | None) -> SavedSample:
     """A sample as it is asked about on these axes; `solver` makes the question where there are several prompts."""
-    asked = solver.question(sample, axes) if solver is not None and AXIS in axes else sample.input
+    asked = solver.question(sample, axes) if solver is not None and axes else sample.input
     return SavedSample(msgspec.to_builtins(asked), sample.target, sample.metadata or {}, sample.id or "")
 
 

@@ -120,14 +120,15 @@ class _SolverReplay:
 
     async def _solve(self, environment: TrialEnvironment) -> Outcome:
         planned = self._recorded.planned
-        sample = planned.task.dataset.sample(planned.position, planned.row)
+        sample = planned.read_sample()
         grant, model = CapacityGrant(environment.capacity, ()), environment.find_model(planned.model)
         trial = self._trial = RunningTrial(environment, planned, self._state, sample, model, grant)
         CURRENT_SCOPE.set(trial.root_scope)
         return await guard(self._answer(trial))
 
     async def _answer(self, trial: RunningTrial) -> Answer:
-        answer = as_answer(await self._recorded.planned.task.task.solver(trial))
+        planned = self._recorded.planned
+        answer = as_answer(await planned.task.task.solver_at(planned.axes, planned.chosen)(trial))
         trial.account.check_limits()
         trial.account.check_answered()
         return answer

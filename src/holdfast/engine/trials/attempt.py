@@ -93,12 +93,13 @@ class Attempt:
             CURRENT_SCOPE.reset(token)
 
     async def _solve_in_time(self) -> Answer:
-        task, trial = self._planned.task, self._trial
+        planned, task, trial = self._planned, self._planned.task, self._trial
+        solver = task.task.solver if task.task.grid is None else task.task.solver_at(planned.axes, planned.chosen)
         if task.limits.time is None:
-            return as_answer(await task.task.solver(trial))
+            return as_answer(await solver(trial))
         limit = trial.activity.time_limit = TimeLimit(task.limits.time)
         try:
-            return as_answer(await limit.run(task.task.solver(trial)))
+            return as_answer(await limit.run(solver(trial)))
         finally:
             trial.activity.time_limit = None
             trial.account.limit = trial.account.limit or ("time" if limit.is_reached else "")
