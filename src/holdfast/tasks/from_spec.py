@@ -141,6 +141,13 @@ def _widened_axes(spec: TaskSpec, made: Task) -> dict[str, list[str]]:
     return joined_axes(made.axes, declared_axes(spec)) if spec.axes else made.axes
 
 
+def regrouped(task: Task, entry: TaskSpec) -> Task:
+    """A task that exists, with the combinations of axis values that an entry of `tasks` selects."""
+    directory = task.grid.directory if task.grid is not None else ""
+    grid = grid_of_entry(entry)
+    return task.resized(grid=None if grid is None else grid.in_directory(directory))
+
+
 def _grid_of_use(name: str, spec: TaskSpec, made: Task) -> AxisGrid | None:
     """What an entry says of the axes of a task that exists.
 

@@ -28,6 +28,7 @@ from holdfast.spec.models_under_test import with_models
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import adapt_task, build_task, with_keys_of
+from holdfast.tasks.grid.axis_files import missing_files
 from holdfast.tasks.judges.panels import judge_slots, judging_models, shown_names
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
@@ -179,6 +180,7 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
     watch = _early_warnings().SampleWatch(task) if inputs.is_new(input_name(name, entry)) else None
     if watch is not None:
         task.check(dataset, watch.see)
+        _check_axis_files(task)
     if not len(dataset):
         raise ConfigurationError(
             f"The task {name!r} has no sample left after its operations.", hint="Check its filters and slices."
@@ -203,6 +205,12 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
     )
     check_dependencies(planned)
     return planned, watch
+
+
+def _check_axis_files(task: Task) -> None:
+    for axis, value, source in missing_files(task.grid) if task.grid is not None else ():
+        place = key_path(key_path(f"{key_path('tasks', task.name)}.axes", axis), value)
+        raise ConfigurationError(f"{place}.files: {source} does not exist.", hint="Check the path.")
 
 
 def _axes_by_model(

@@ -180,6 +180,8 @@ class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
     """The number of that session."""
     targets: str = ""
     """The digest of the targets, if a rescoring has changed them."""
+    axis_files: dict[str, str] = {}
+    """By axis, value and path in the workspace, the digest of a file that the value brings."""
 
 
 class Change(msgspec.Struct, frozen=True):
