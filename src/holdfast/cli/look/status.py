@@ -168,6 +168,7 @@ def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "cost", f"{least}{money_text(status.cost, status.currency)}"
     if status.samplings is not None:
         yield "sampling", _samplings_text(status.samplings)
+    yield from (("choice", choice.text()) for choice in status.choices)
     if status.remote is not None and (lag := str(status.remote.lag)):
         yield "upload", lag
     if status.transcripts_lost:
