@@ -6,6 +6,7 @@ arguments that makes it.
 
 from holdfast.engine.events import (
     AttemptEnded,
+    AxisValueChosen,
     CallRetried,
     Interrupted,
     LimitChanged,
@@ -25,6 +26,7 @@ from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded
 
 __all__ = [
     "AttemptEnded",
+    "AxisValueChosen",
     "CallRetried",
     "CandidateEnded",
     "Event",

@@ -7,7 +7,7 @@ import typing
 from typing import Any, Literal
 
 import pytest
-from schema_values import document_with, example, leaves, may_be_absent
+from schema_values import complete_axes, document_with, example, leaves, may_be_absent
 
 from holdfast.errors import ConfigurationError
 from holdfast.run.drift.gate import Decision, Snapshot, decide
@@ -23,6 +23,11 @@ OTHER_VALUES: dict[str, tuple[Any, Any]] = {
     "models.*.api_key_env": ("SOME_KEY", "OTHER_KEY"),
     "tasks.*.dataset": ("rows", "others"),
     "tasks.*.models": (["small"], ["second", "small"]),
+    "tasks.*.include": ([{"tier": "T0"}], [{"tier": "T0"}, {"tier": "T1"}]),
+    "tasks.*.exclude": ([{"tier": "T0"}], []),
+    "tasks.*.axes.*.*.model": ("small", "second"),
+    "tasks.*.axes.*.*.best_of": (["T1"], ["T1", "T2"]),
+    "tasks.*.axes.*.*.files": ({"a": "b"}, {"a": "c"}),
     "tasks.*.sample_ids": (["a"], ["a", "b"]),
     "tasks.*.sampling.escalate_to": (["second"], ["second", "small"]),
     "tasks.*.scorers": ([{"regex": {"pattern": "a"}}], [{"regex": {"pattern": "b"}}]),
@@ -40,6 +45,8 @@ def document(place: FieldPlace, value: Any) -> dict[str, Any]:
     if place.field.name in {"use", "args"}:
         del task["dataset"]
         task.setdefault("use", "some_task")
+    if place.path.startswith(("tasks.*.axes.", "tasks.*.include", "tasks.*.exclude")):
+        complete_axes(task, place.field.name)
     return made
 
 

@@ -16,7 +16,7 @@ MINIMAL = {
     "datasets": {"rows": {"path": "rows.jsonl"}},
     "tasks": {"ask": {"dataset": "rows"}},
 }
-NAMES = {"models": "small", "datasets": "rows", "tasks": "ask"}
+NAMES = {"models": "small", "datasets": "rows", "tasks": "ask", "axes": "tier", "tier": "T0"}
 
 OTHERWISE = {
     "api_key_env": "SOME_KEY",
@@ -96,6 +96,18 @@ def complete_agent(task: dict[str, Any], path: str) -> None:
         task["workspace"]["repo"] = "repository"
     if path.endswith("agent.network"):
         task["agent"]["sandbox"] = "sandlock"
+
+
+def complete_axes(task: dict[str, Any], field: str) -> None:
+    """Gives a task what goes with a field of its axes."""
+    tier = task.setdefault("axes", {}).setdefault("tier", {})
+    for value in ("T0", "T1", "T2"):
+        tier.setdefault(value, {})
+    if field == "scorer":
+        tier["T0"]["best_of"] = ["T1"]
+    if field == "args":
+        task["use"] = task.get("use") or "some_task"
+        task.pop("dataset", None)
 
 
 def add_prices(document: dict[str, Any]) -> None:
@@ -191,7 +203,8 @@ def _kind_strategy(kind: Any) -> strategies.SearchStrategy[Any]:
     if origin is list:
         return strategies.lists(strategies.one_of(*map(_kind_strategy, members(arguments[0]))), max_size=3)
     if origin is dict:
-        return strategies.dictionaries(_kind_strategy(arguments[0]), _kind_strategy(arguments[1]), max_size=3)
+        entries = strategies.one_of(*map(_kind_strategy, members(arguments[1])))
+        return strategies.dictionaries(_kind_strategy(arguments[0]), entries, max_size=3)
     return _scalar_strategy(kind)
 
 

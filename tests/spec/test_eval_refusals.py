@@ -79,7 +79,8 @@ def test_an_unknown_key_is_named_in_every_block(place):
     right = max(schema_fields(block), key=len)
     wrong = right + "x"
     inner = {"given": {wrong: 1}} if way == ".*" else [{wrong: 1}] if way == "[]" else {wrong: 1}
-    at = {".*": ".given", "[]": "[0]", "": ""}[way]
+    inner = {"given": {"so": {wrong: 1}}} if way == ".*.*" else inner
+    at = {".*": ".given", ".*.*": ".given.so", "[]": "[0]", "": ""}[way]
     message = refusal(document_with(place, inner))
     assert f"{spoken_path(place)}{at}.{wrong} is not a known key; did you mean {right}?" in message
 

@@ -81,12 +81,16 @@ class SampleScores:
 
     def metric(self, *, is_share: bool = False) -> Metric:
         """The mean; of a share it is known that it lies between 0 and 1."""
-        means = array("d", map(_mean, self._by_sample())) if self._has_repeats else self._values
+        means = self.means()
         n, value = len(means), _mean(means)
         if n < 2:
             return Metric(value, None, None, n, len(self._values))
         stderr = _standard_error(means, value)
         return Metric(value, stderr, _interval(means, value, stderr, is_share=is_share), n, len(self._values))
+
+    def means(self) -> array[float]:
+        """The mean of each sample's scores, in no particular order."""
+        return array("d", map(_mean, self._by_sample())) if self._has_repeats else self._values
 
     def _by_sample(self) -> Iterator[list[float]]:
         """The scores of each sample."""

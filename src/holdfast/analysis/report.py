@@ -40,6 +40,7 @@ from holdfast.run.import_origin import import_origin
 
 if TYPE_CHECKING:
     from holdfast.analysis.agreement.panel_report import PanelReport
+    from holdfast.analysis.axes.axis_figures import AxisReport, AxisTimes, AxisTotals
 
 
 class GroupReport(msgspec.Struct, frozen=True):
@@ -65,6 +66,8 @@ class GroupReport(msgspec.Struct, frozen=True):
     """Whether some replies have no usage on record."""
     has_price: bool = False
     """Whether a model that was used has a price: where the cost is null then, it is unknown."""
+    by_axis: AxisReport | None = None
+    """The figures of each axis value, and of all trials; None where the task has no axes."""
 
 
 TaskReports = dict[str, dict[str, GroupReport]]
@@ -152,11 +155,11 @@ class _GroupScores:
 def make_report(reader: RunReader) -> Report:
     """The report of a run in any state; trials lost to damage remain to be run, and coverage shows them."""
     fold, spending = reader.fold, run_spending(reader.fold)
-    redone = redone_trials(reader)
+    redone, figures = redone_trials(reader), _axis_totals(reader.fold)
     return Report(
         name=fold.session.name if fold.session else "",
         complete=fold.counts.is_complete,
-        tasks=_task_reports(reader),
+        tasks=_task_reports(reader, figures),
         coverage=fold.counts,
         transcripts_lost=reader.transcripts_lost(),
         unassigned=fold.unassigned,
@@ -168,7 +171,7 @@ def make_report(reader: RunReader) -> Report:
         notes=[*redone.lines(), *odd_answer_notes(reader), *_spending_notes(spending), *_import_notes(reader)],
         determinism=determinism_of(fold.session),
         errors=read_failures(reader) if fold.counts.remaining else Failures(),
-        timing={"trial_seconds": round(spending.seconds, 3)},
+        timing={"trial_seconds": round(spending.seconds, 3), **_axis_times(fold, figures)},
         lineage=_lineage_entries(reader),
         cost_is_lower_bound=spending.given_up > 0,
         usage_is_partial=spending.is_partial,
@@ -188,7 +191,7 @@ def _spending_notes(spending: Spending) -> list[str]:
     return [*given_up, *filter(None, [spending.warning])]
 
 
-def _task_reports(reader: RunReader) -> TaskReports:
+def _task_reports(reader: RunReader, figures: AxisTotals | None) -> TaskReports:
     fold, scores = reader.fold, _group_scores(reader.fold)
     spending, samplings, panels = group_spending(fold), fold.samplings(), _panel_reports(reader)
     found: TaskReports = {}
@@ -206,8 +209,27 @@ def _task_reports(reader: RunReader) -> TaskReports:
         report = GroupReport(metrics, counts, spent.usage, spent.cost, axes, sampling, missing or None, judged)
         bounds = {"cost_is_lower_bound": spent.given_up > 0, "usage_is_partial": spent.is_partial}
         has_price = spent.cost is not None or bool(spent.warning)
-        found.setdefault(task, {})[model] = msgspec.structs.replace(report, **bounds, has_price=has_price)
+        by_axis = figures.report(entry, binary) if figures is not None else None
+        report = msgspec.structs.replace(report, **bounds, has_price=has_price, by_axis=by_axis)
+        found.setdefault(task, {})[model] = report
     return found
+
+
+def _axis_totals(fold: RunFold) -> AxisTotals | None:
+    if not any(group.axes for group in fold.groups.values()):
+        return None
+    from holdfast.analysis.axes.axis_figures import AxisTotals  # noqa: PLC0415 - most runs have no axes
+
+    return AxisTotals(fold)
+
+
+def _axis_times(fold: RunFold, figures: AxisTotals | None) -> dict[str, Any]:
+    """The durations by axis value, of every task and model with axes."""
+    found: dict[str, dict[str, AxisTimes]] = {}
+    for entry in fold.plan if figures is not None else ():
+        if figures is not None and (times := figures.times(entry)) is not None:
+            found.setdefault(entry.task, {})[entry.model] = times
+    return {"by_axis": found} if found else {}
 
 
 def _in_order(metrics: dict[str, dict[str, Metric]], scorers: Sequence[str]) -> dict[str, dict[str, Metric]]:

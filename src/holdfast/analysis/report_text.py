@@ -30,6 +30,8 @@ def report_text(report: Report, width: int = WIDTH) -> str:
     lines = [f"{plain_name(report.name)}: {state}, {coverage_text(report.coverage)}"]
     for table in filter(None, tables):
         lines += ["", *table]
+    for table in _figure_tables(report, width):
+        lines += ["", *table]
     lines += ["", *_group_lines(report)]
     if report.unassigned:
         lines.append(f"{report.unassigned} trials belong to no task above: the records that name them are lost")
@@ -43,6 +45,18 @@ def report_text(report: Report, width: int = WIDTH) -> str:
     lines += list(_served_lines(report))
     lines += [f"note: {note}" for note in report.notes]
     return printable("\n".join([*lines, *_determinism_lines(report), *failure_lines(report.errors)]))
+
+
+def _figure_tables(report: Report, width: int) -> Iterator[list[str]]:
+    """The figures per axis value of every task and model that has axes beside the variants of its prompt."""
+    for task, models in report.tasks.items():
+        for model, group in models.items():
+            if group.by_axis is not None and group.by_axis.axes.keys() - {"prompt"}:
+                from holdfast.analysis.axes.axis_text import figure_lines  # noqa: PLC0415 - most runs have no axes
+
+                title = f"{plain_name(task)} · {plain_name(model)}"
+                times = report.timing.get("by_axis", {}).get(task, {}).get(model)
+                yield figure_lines(title, group.by_axis, times, report.currency, width)
 
 
 def _group_lines(report: Report) -> Iterator[str]:

@@ -17,6 +17,7 @@ from holdfast.analysis.sampling_report import SamplingCounts, sampling_counts
 from holdfast.analysis.spending import run_spending
 from holdfast.journal import Damage
 from holdfast.models.message import Usage
+from holdfast.run.core.axes.choices import AxisChoice
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import spool_root
 from holdfast.run.core.records import FAILURE, FAILURES, Change, SessionEndRecord
@@ -129,6 +130,8 @@ class RunStatus(msgspec.Struct, frozen=True):
     """Whether calls may have been billed of which no reply is on record: their cost is unknown."""
     usage_is_partial: bool = False
     """Whether some replies have no usage on record."""
+    choices: list[AxisChoice] = []
+    """The axis values that were chosen for others which depend on them."""
 
 
 def run_status(reader: RunReader) -> RunStatus:
@@ -161,6 +164,7 @@ def run_status(reader: RunReader) -> RunStatus:
         remote=_remote_status(reader),
         cost_is_lower_bound=bool(spending.given_up or any(one.in_flight_at_kill for one in sessions)),
         usage_is_partial=spending.is_partial,
+        choices=list(reader.fold.choices.values()),
     )
 
 

@@ -13,6 +13,7 @@ from holdfast.engine.events import (
     SERVED_MODEL,
     UNAWAITED_ERROR,
     AttemptEnded,
+    AxisValueChosen,
     CallRetried,
     Interrupted,
     LimitChanged,
@@ -67,6 +68,7 @@ class EventText:
             CallRetried: self._retry_text,
             ModelDisabled: _disabled_text,
             TaskStopped: _stopped_text,
+            AxisValueChosen: _chosen_text,
             SessionEnded: self._repeated_text,
             LimitChanged: _limit_text,
             Interrupted: _interrupt_text,
@@ -152,6 +154,10 @@ class EventText:
 def _setting_text(seconds: float) -> str:
     """A duration as people write it in an eval: "1h", "2m", "0.5s"."""
     return f"{seconds:g}s" if seconds < _MINUTE else re.sub("(?<=[hm])00[ms]$", "", duration_text(seconds))
+
+
+def _chosen_text(event: AxisValueChosen) -> str:
+    return f"{event.task} · {event.model}: {event.axis} {event.value} takes {event.chosen}, the best value"
 
 
 def _stopped_text(event: TaskStopped) -> str:

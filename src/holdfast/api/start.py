@@ -42,6 +42,7 @@ from holdfast.run.import_origin import has_answers, import_origin, what_is_possi
 from holdfast.run.locate import find_run, refuse_blank
 from holdfast.run.session.free_space import check_free_space
 from holdfast.spec import EvalSpec
+from holdfast.spec.grid import asked_models
 from holdfast.storage.store_url import SCHEMES, is_url
 from holdfast.tasks.judges.panels import binary_scorers, panels_of
 from holdfast.tasks.task import Task
@@ -338,7 +339,7 @@ def _planned_scores(plan: ResumePlan) -> list[PlanEntry]:
             panels_of(task.scorers),
         )
         for name, task in plan.tasks.items()
-        for model in plan.decision.spec.tasks[name].models or plan.decision.spec.models
+        for model in asked_models(plan.decision.spec.tasks[name], plan.decision.spec.models)
     ]
 
 

@@ -123,8 +123,8 @@ class TrialResults:
         return TrialCandidate(self._reader, fold, trial.key, about, trial, lambda: self._sample(trial))
 
     def _sample(self, trial: FoldedTrial) -> "SavedSample | None":
-        task, key = trial.standing.group.task, trial.row.sample
-        return self._samples.find(task, key, trial.standing.group.axes) if task and key else None
+        group, key = trial.standing.group, trial.row.sample
+        return self._samples.find(group.task, key, group.axes, group.model) if group.task and key else None
 
     def metadata_names(self) -> list[str]:
         """The names of the metadata that the sample of the first trial has."""

@@ -133,6 +133,17 @@ class TaskStopped(Event, frozen=True):
     """How many others the task has."""
 
 
+class AxisValueChosen(Event, frozen=True):
+    """Of the axis values that another one depends on, the best was chosen; the choice is durable."""
+
+    task: str
+    model: str
+    axis: str
+    value: str
+    """The value that depends on others."""
+    chosen: str
+
+
 class LimitChanged(Event, frozen=True):
     """A limit on what runs at once has changed: `value` is what it allows now, 0 for nothing, None for any number."""
 
@@ -196,6 +207,7 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     CallRetried,
     ModelDisabled,
     TaskStopped,
+    AxisValueChosen,
     LimitChanged,
     UploadReported,
     Interrupted,

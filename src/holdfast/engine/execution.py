@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from holdfast.engine.dependencies.waves import Waves, has_dependencies, recall_choices
 from holdfast.engine.events import (
     ADMISSION,
     FAILURE_BESIDE_JOURNAL,
@@ -46,6 +47,7 @@ from holdfast.engine.scheduling.activity import TrialActivity
 from holdfast.engine.scheduling.admission import Admission
 from holdfast.engine.scheduling.admission_mark import AdmissionMark
 from holdfast.engine.scheduling.call_tally import TrialGroup
+from holdfast.engine.scheduling.capacity import CapacityGrant
 from holdfast.engine.scheduling.clock import Clock, RealClock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
 from holdfast.engine.scheduling.holds import Holds
@@ -197,6 +199,9 @@ class Execution:
             seed=prepared.spec.seed,
         )
         self._runner = self._make_runner(rng or random.Random(), reuse, history)  # noqa: S311 - jitter
+        recall_choices(prepared, session.reader)
+        self._waves: dict[TrialGroup, Waves] = {}
+        """By task and model, of the tasks that have axis values which depend on others."""
         self._sequences = [self._queue(sequence) for sequence in self._remaining_trials()]
         self._refusal = ""
         """Why the run may not continue as it was resumed, if that came out only now."""
@@ -330,15 +335,7 @@ class Execution:
     def _remaining_trials(self) -> list[TrialSequence]:
         stopped = self._session.reader.fold.stopped.keys() - self._selection.redone_tasks
         return [
-            TrialSequence(
-                task,
-                model,
-                self._finished,
-                self._missing_scores,
-                task.dataset.rows.cache,
-                self._selection.redo,
-                self._failed,
-            )
+            self._sequence(self._first_wave(task, model), model)
             for task in self._prepared.tasks
             if task.name not in stopped
             for model in task.models
@@ -351,6 +348,32 @@ class Execution:
             return stages[solver.stages[0].name]
         return self._limits.solve(task.name, model.limit)
 
+    def _sequence(self, task: PlannedTask, model: str) -> TrialSequence:
+        cache = task.dataset.rows.cache
+        return TrialSequence(
+            task, model, self._finished, self._missing_scores, cache, self._selection.redo, self._failed
+        )
+
+    def _first_wave(self, task: PlannedTask, model: str) -> PlannedTask:
+        """The task without the values that depend on others, whose trials follow."""
+        if not has_dependencies(task):
+            return task
+        session = self._session
+        waves = Waves(task, model, self._scheduler, session.sink, self.events, self._trials_of, session.counts.ask)
+        self._waves[task.name, model] = waves
+        return waves.first
+
+    def _trials_of(self, task: PlannedTask, model: str) -> Iterator[PlannedTrial]:
+        """The trials of a task and model that this session runs."""
+        return filter(self._selection.takes, self._sequence(task, model).trials())
+
+    async def _run_trial(self, planned: PlannedTrial, grant: CapacityGrant) -> None:
+        waves = self._waves.get((planned.task.name, planned.model))
+        if waves is None:
+            await self._runner.run(planned, grant)
+        else:
+            await waves.run(self._runner.run, planned, grant)
+
     def _queue(self, sequence: TrialSequence) -> TrialSequence:
         model, limits = sequence.model, self._limits
         needed = self._needed(sequence.task, self._models[model])
@@ -358,6 +381,8 @@ class Execution:
         if self._selection.start_from:
             trials = map(self._selection.entering, trials)
         queue = TrialQueue(trials, needed, limits.active(), model)
+        if (waves := self._waves.get((sequence.task.name, model))) is not None:
+            waves.follow(queue)
         self._scheduler.add(queue)
         self._fail_fast.add(sequence, queue)
         return sequence
@@ -451,7 +476,8 @@ class Execution:
                 self._fail_fast.begin()
                 self._start_agents()
                 self._clean_up_left()
-                await self._scheduler.run(self._runner.run, self._fail_fast.resolve)
+                run_trial = self._run_trial if self._waves else self._runner.run
+                await self._scheduler.run(run_trial, self._fail_fast.resolve)
                 await self._save_addresses()
                 await self._wait_for_store()
             except (StorageFailure, RunHeld) as error:

@@ -81,7 +81,9 @@ def _value_cell(field: Field, places: dict[type[Block], list[str]]) -> str:
     if within is None:
         return kind_cell(field.type)
     block, inside = within
-    kind = {"": "a map", ".*": "maps by name", "[]": "a list of maps"}[inside]
+    kind = {"": "a map", ".*": "maps by name", ".*.*": "maps of lists, or of maps by name", "[]": "a list of maps"}[
+        inside
+    ]
     short = f", or text: `{'/'.join(block.shorthand)}`" if block.shorthand else ""
     # The anchor of a heading is its text without signs.
     return f"[{kind}](#{re.sub(r'[^a-z_]', '', places[block][0])}){short}"

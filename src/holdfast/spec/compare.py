@@ -14,6 +14,14 @@ import msgspec
 
 from holdfast.spec.canonical import plain_data
 from holdfast.spec.code_reference import is_moved, split_reference
+from holdfast.spec.grid import (
+    Combination,
+    JoinedGrid,
+    combination_text,
+    declared_axes,
+    entries_of,
+    short_axis,
+)
 from holdfast.spec.judged_scorers import (
     COMBINING,
     MODEL_GRADED,
@@ -23,6 +31,7 @@ from holdfast.spec.judged_scorers import (
     with_judges,
 )
 from holdfast.spec.loading.error_messages import key_path
+from holdfast.spec.schema.axis import AxisValue
 from holdfast.spec.schema.drift import Block, Drift
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.introspect import Field, block_within, blocks_in, schema_fields
@@ -31,6 +40,11 @@ from holdfast.spec.schema.runner import RunnerSpec
 from holdfast.spec.schema.task import TaskSpec
 
 B = TypeVar("B", bound=Block)
+Entries = dict[str, AxisValue]
+
+
+_LISTED = 20
+"""So many combinations are named one by one."""
 
 
 class DriftVerdict(enum.StrEnum):
@@ -127,7 +141,23 @@ class _EvalMerger:
                 if path in self._freely:
                     self._freely.add(place)
                 changes[field.attribute] = self._field(saved, field, old, new, place)
-        return msgspec.structs.replace(saved, **changes)
+        joined = msgspec.structs.replace(saved, **changes)
+        if isinstance(saved, TaskSpec) and isinstance(offered, TaskSpec) and _GRID_FIELDS & changes.keys():
+            return msgspec.structs.replace(joined, **self._grid(saved, offered, path))
+        return joined
+
+    def _grid(self, saved: TaskSpec, offered: TaskSpec, path: str) -> dict[str, Any]:
+        """What both sides run of a grid; of a task in Python, whose code may bring axes, that is joined later."""
+        if saved.use is not None:
+            return {"include": offered.include, "exclude": offered.exclude}
+        before, after = declared_axes(saved), declared_axes(offered)
+        if before.keys() != after.keys():
+            names = [", ".join(sorted(axes)) or "none" for axes in (before, after)]
+            self._add(f"{path}.axes", Drift.IDENTITY, names[0], names[1], DriftVerdict.REFUSED)
+            return {"axes": saved.axes, "include": saved.include, "exclude": saved.exclude}
+        grid = JoinedGrid(saved, offered, before, after)
+        self.differences += grid_differences(grid, saved, offered, path)
+        return {"include": grid.include, "exclude": grid.exclude}
 
     def _field(self, block: Block, field: Field, old: Any, new: Any, path: str) -> Any:
         if isinstance(old, Block) or isinstance(new, Block):
@@ -240,6 +270,28 @@ class _EvalMerger:
         joined = {**before, **{name: text for name, text in after.items() if name not in before}}
         return list(joined.values()) if isinstance(old, list) and isinstance(new, list) else joined
 
+    def axes(self, field: Field, old: dict[str, Any], new: dict[str, Any], path: str) -> dict[str, Any]:
+        """Values may be added to an axis; what is special about one that is there may not change."""
+        # Of a task in Python, an axis may be one that its code has: that is known only together with the code.
+        joined = {**old, **new}
+        for name in old.keys() & new.keys():
+            joined[name] = self._axis(field.drift, entries_of(old[name]), entries_of(new[name]), key_path(path, name))
+        return joined
+
+    def _axis(self, drift: Drift, before: Entries, after: Entries, path: str) -> Any:
+        for value in [*before, *(value for value in after if value not in before)]:
+            if value not in after:
+                self._add(path, drift, value, "left out", DriftVerdict.KEPT)
+            elif value not in before:
+                self._add(path, drift, None, value, DriftVerdict.GROWN)
+            else:
+                self.block(before[value], after[value], key_path(path, value))
+        return short_axis({**before, **{value: after[value] for value in after if value not in before}})
+
+    def grid_filter(self, field: Field, old: list[Any], new: list[Any], path: str) -> list[Any]:  # noqa: ARG002
+        """Which combinations are run: that is compared once the axes are (see `_grid`)."""
+        return new
+
     def _members(
         self, drift: Drift, before: dict[str, Any], after: dict[str, Any], path: str, show: Callable[[Any], Any]
     ) -> None:
@@ -289,12 +341,33 @@ _BY_FIELD: dict[tuple[type[Block], str], Callable[[_EvalMerger, Field, Any, Any,
     (TaskSpec, "sample_ids"): _EvalMerger.names,
     (TaskSpec, "scorers"): _EvalMerger.scorers,
     (TaskSpec, "prompt"): _EvalMerger.prompt,
+    (TaskSpec, "axes"): _EvalMerger.axes,
+    (TaskSpec, "include"): _EvalMerger.grid_filter,
+    (TaskSpec, "exclude"): _EvalMerger.grid_filter,
     (TaskSpec, "use"): _EvalMerger.use,
     (TaskSpec, "solver"): _EvalMerger.use,
     (RunnerSpec, "durability"): _EvalMerger.durability,
 }
+_GRID_FIELDS = {"axes", "include", "exclude"}
 _LEFT_OPEN = {"epochs", "limit"}
 """What a Python task may bring itself: how many there were and are is known only together with its code."""
+
+
+def grid_differences(grid: JoinedGrid, saved: TaskSpec, offered: TaskSpec, path: str) -> list[Difference]:
+    """The combinations of values on both sides that come or go with `include` and `exclude`."""
+    place = f"{path}.{'include' if saved.include != offered.include else 'exclude'}"
+    kept = [
+        Difference(place, Drift.ADDITIVE, text, "left out", DriftVerdict.KEPT) for text in _first_texts(grid.left_out)
+    ]
+    return kept + [
+        Difference(place, Drift.ADDITIVE, None, text, DriftVerdict.GROWN) for text in _first_texts(grid.added)
+    ]
+
+
+def _first_texts(combinations: list[Combination]) -> list[str]:
+    more = len(combinations) - _LISTED
+    texts = list(map(combination_text, combinations[:_LISTED]))
+    return [*texts, f"and {more} more combinations"] if more > 0 else texts
 
 
 def same_value(old: Any, new: Any) -> bool:

@@ -98,7 +98,8 @@ def _canonical_path(steps: Steps, block: type[Block] = EvalSpec) -> Steps:
         return (block.inlined, *_canonical_path(steps, blocks_in(schema_fields(block)[block.inlined].type)[0]))
     within = block_within(schema_fields(block)[name].type) if name in schema_fields(block) else None
     # In a map the next step is the name of an entry.
-    entry, below = (rest[:1], rest[1:]) if within and within[1] else ((), rest)
+    names = within[1].count("*") or len(within[1]) // 2 if within else 0
+    entry, below = rest[:names], rest[names:]
     return (name, *entry, *_canonical_path(below, within[0])) if within and below else steps
 
 

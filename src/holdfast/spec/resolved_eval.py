@@ -16,6 +16,8 @@ import msgspec
 from holdfast.spec.canonical import plain_data
 from holdfast.spec.code_reference import split_reference
 from holdfast.spec.derived_models import derive_models
+from holdfast.spec.grid import short_axis
+from holdfast.spec.grid_problems import grid_problems
 from holdfast.spec.judged_scorers import unknown_judges
 from holdfast.spec.loading.error_messages import URL_DATASET, describe_value, item_path, key_path, refuse
 from holdfast.spec.loading.load import typed_eval
@@ -73,6 +75,7 @@ def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
         epochs=1 if task.epochs is None and task.use is None else task.epochs,
         sample_ids=sorted(set(task.sample_ids)) if task.sample_ids else None,
         choices=task.choices or None,
+        axes={name: short_axis(axis) for name, axis in task.axes.items()},
         scorers=[short_form(scorer) for scorer in task.scorers],
         sampling=resolve_sampling(task.sampling, deterministic=spec.deterministic is True),
         workspace=_workspace(task.workspace, spec),
@@ -116,6 +119,7 @@ def _problems(spec: EvalSpec) -> Iterator[str]:
         yield from _model_problems(place, task, spec)
         yield from _scorer_problems(place, task, spec)
         yield from sampling_problems(place, task, spec)
+        yield from grid_problems(place, task, spec)
     if spec.deterministic:
         yield from _seed_problems(spec)
 

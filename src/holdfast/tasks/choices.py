@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -22,18 +22,24 @@ def lettered(choices: Sequence[str]) -> str:
     return "\n".join(f"{letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False))
 
 
-def prompt_fields(sample: Sample, template: Template) -> dict[str, Any]:
-    """What a prompt is made from; `{choices}` alone stands for the lettered list, `{choices.0}` for one option."""
+def fields_on_axes(sample: Sample, axes: Mapping[str, str] | None) -> dict[str, Any]:
+    """What a template may name: the fields of the sample, and `{axes.tier}` unless it has a field that is called so."""
     fields = sample.fields()
+    return {"axes": dict(axes), **fields} if axes else fields
+
+
+def prompt_fields(sample: Sample, template: Template, axes: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What a prompt is made from; `{choices}` alone stands for the lettered list, `{choices.0}` for one option."""
+    fields = fields_on_axes(sample, axes)
     if sample.choices and "choices" in template.paths:
         fields["choices"] = lettered(sample.choices)
         fields |= {f"choices.{index}": choice for index, choice in enumerate(sample.choices)}
     return fields
 
 
-def prompt_text(template: Template, sample: Sample, place: str) -> str:
+def prompt_text(template: Template, sample: Sample, place: str, axes: Mapping[str, str] | None = None) -> str:
     """A prompt made from a sample; its choices follow where the template does not say where they go."""
-    text = template.render(prompt_fields(sample, template), place)
+    text = template.render(prompt_fields(sample, template, axes), place)
     if sample.choices and not template.names("choices"):
         return f"{text}\n\n{lettered(sample.choices)}"
     return text

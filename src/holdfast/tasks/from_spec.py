@@ -11,12 +11,15 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import RowReading, TaskCode
 from holdfast.spec import DatasetSpec, EvalSpec, Operation, TaskSpec, TrialLimits
+from holdfast.spec.grid import declared_axes, joined_axes
+from holdfast.spec.grid_problems import dependency_problems, filter_problems
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.tasks.datasets.columns import Columns, PromptedColumns
+from holdfast.tasks.grid.axis_grid import AxisGrid, grid_of_entry
 from holdfast.tasks.scorers.base import Scorer
 from holdfast.tasks.scorers.registry import as_scorers, build_scorer
 from holdfast.tasks.solver import Generate, generate
-from holdfast.tasks.task import Task
+from holdfast.tasks.task import Task, stand_in_of, templates_of
 from holdfast.tasks.template import Template
 from holdfast.tasks.trial_interface import Solver
 
@@ -69,18 +72,28 @@ def _tool_solver(name: str, spec: TaskSpec, asking: Solver, base: CodeBase) -> S
 
 def declared_samples(name: str, spec: TaskSpec, dataset: DatasetSpec) -> Task:
     """A declarative task as far as its samples are concerned: code that it names is not loaded."""
-    solver = _prompt_solver(name, spec)
-    return Task(
+    task = Task(
         name=name,
         dataset=dataset,
-        solver=solver,
+        solver=_prompt_solver(name, spec),
         scorers=(),
         epochs=spec.epochs or 1,
+        axes=declared_axes(spec),
         limits=spec.limits,
         max_iterations=spec.max_iterations,
         limit=spec.limit,
-        columns=_columns(name, spec, dataset, solver),
+        grid=_declared_grid(name, spec),
     )
+    return dataclasses.replace(task, columns=_columns(name, spec, dataset, task))
+
+
+def _declared_grid(name: str, spec: TaskSpec) -> AxisGrid | None:
+    """What an entry says of its axes; with its prompt, where a solver of one's own gets another one for each trial."""
+    grid = grid_of_entry(spec)
+    if grid is None or spec.solver is None or not isinstance(spec.prompt, str):
+        return grid
+    prompt = Template.parse(spec.prompt, f"prompt of the task {name!r}")
+    return grid_of_entry(spec, prompt) if grid.has_prompts or prompt.names("axes") else grid
 
 
 def recorded_samples(name: str, reading: RowReading) -> Task:
@@ -146,7 +159,43 @@ def adapt_task(name: str, spec: TaskSpec, made: Task, base: CodeBase = Path()) -
         max_iterations=made.max_iterations if spec.max_iterations is None else spec.max_iterations,
         limit=made.limit if spec.limit is None else spec.limit,
         system=made.system if spec.system is None else spec.system,
+        axes=_widened_axes(spec, made),
+        grid=_grid_of_use(name, spec, made),
     )
+
+
+def _widened_axes(spec: TaskSpec, made: Task) -> dict[str, list[str]]:
+    """The axes of a task with the values that an entry adds to them."""
+    return joined_axes(made.axes, declared_axes(spec)) if spec.axes else made.axes
+
+
+def regrouped(task: Task, entry: TaskSpec) -> Task:
+    """A task that exists, with the combinations of axis values that an entry of `tasks` selects."""
+    directory = task.grid.directory if task.grid is not None else ""
+    grid = grid_of_entry(entry)
+    return task.resized(grid=None if grid is None else grid.in_directory(directory))
+
+
+def _grid_of_use(name: str, spec: TaskSpec, made: Task) -> AxisGrid | None:
+    """What an entry says of the axes of a task that exists.
+
+    Raises:
+        ConfigurationError: it names an axis or a value that the task does not have.
+    """
+    if (grid := grid_of_entry(spec)) is None:
+        return made.grid
+    if spec.use is None:
+        # Built from the same entry, or one that has the same values.
+        return _declared_grid(name, spec)
+    place, axes = key_path("tasks", name), _widened_axes(spec, made)
+    problems = list(filter_problems(place, spec, axes))
+    for axis, values in grid.values.items():
+        problems += dependency_problems(key_path(f"{place}.axes", axis), values, axes[axis])
+    if isinstance(made.solver, Generate) and made.solver.variants and grid.has_prompts:
+        problems.append(f"{place}.axes gives prompts, and the Python task has several prompts of its own")
+    if problems:
+        raise ConfigurationError(f"{problems[0]}.")
+    return grid
 
 
 def declared_scorers(name: str, spec: TaskSpec, base: CodeBase) -> tuple[Scorer, ...]:
@@ -176,7 +225,7 @@ def _prompt_solver(name: str, spec: TaskSpec) -> Generate:
         raise ConfigurationError(f"tasks.{name}: {error.message}", hint=error.hint) from None
 
 
-def _columns(name: str, spec: TaskSpec, dataset: DatasetSpec, solver: Generate) -> Columns:
+def _columns(name: str, spec: TaskSpec, dataset: DatasetSpec, task: Task) -> Columns:
     named = {str(part): column for part, column in dataset.fields.items()}
     options = spec.choices if isinstance(spec.choices, list) else []
     if isinstance(spec.choices, str):
@@ -185,9 +234,10 @@ def _columns(name: str, spec: TaskSpec, dataset: DatasetSpec, solver: Generate) 
         named=named,
         target=None if spec.target is None else Template.parse(spec.target, f"target of the task {name!r}"),
         options=tuple(Template.parse(option, f"list of choices of the task {name!r}") for option in options),
-        asked=tuple(sorted({path for template in solver.templates for path in template.paths})),
-        stand_in=solver.stand_in,
+        asked=tuple(sorted({path for template in templates_of(task) for path in template.paths})),
+        stand_in=stand_in_of(task),
     )
-    if spec.solver is None or spec.prompt is None:
+    if spec.solver is None or spec.prompt is None or (task.grid is not None and task.grid.has_prompts):
         return columns
-    return PromptedColumns(**msgspec.structs.asdict(columns), prompt=next(iter(solver.prompts.values())))
+    prompt = next(template for template in templates_of(task) if template.text == spec.prompt)
+    return PromptedColumns(**msgspec.structs.asdict(columns), prompt=prompt)

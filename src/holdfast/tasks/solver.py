@@ -13,7 +13,7 @@ from holdfast.errors import ConfigurationError, ToolCallReply
 from holdfast.models.message import Message, Reply
 from holdfast.spec import Generation, Shot
 from holdfast.suggestions import did_you_mean, listing
-from holdfast.tasks.choices import prompt_text
+from holdfast.tasks.choices import fields_on_axes, prompt_text
 from holdfast.tasks.prompt import as_messages
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.template import Template
@@ -98,10 +98,10 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
     def messages(self, sample: Sample, axes: Mapping[str, str], place: str = "the sample") -> tuple[Message, ...]:
         """Everything that is sent for a sample."""
         template = self._variant(axes)
-        system = self.system.render(sample.fields(), place) if self.system else None
+        system = self.system.render(fields_on_axes(sample, axes), place) if self.system else None
         if isinstance(sample.input, list):
             return as_messages((*self._example_turns(), *_continued(sample.input, template, place)), system)
-        text = prompt_text(template, sample, place)
+        text = prompt_text(template, sample, place, axes)
         if not self.shots:
             return as_messages((Message("user", text),), system)
         return as_messages((*self._example_turns(), Message("user", self._example_text() + text)), system)
@@ -111,7 +111,7 @@ class Generate(msgspec.Struct, frozen=True, kw_only=True):
         template = self._variant(axes)
         if isinstance(sample.input, list):
             return list(_continued(sample.input, template, "the sample"))
-        return prompt_text(template, sample, "the sample")
+        return prompt_text(template, sample, "the sample", axes)
 
     def identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
         """What a trial's answer depends on here: what is asked, and how."""

@@ -15,18 +15,21 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, SOLVER_ROOT, TOOLS_ROOT
 from holdfast.spec import DatasetSpec, TrialLimits
+from holdfast.spec.grid import Combination, combinations
 from holdfast.spec.loading.error_messages import URL_DATASET
 from holdfast.suggestions import did_you_mean
+from holdfast.tasks.choices import prompt_text
 from holdfast.tasks.datasets.columns import Columns
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
+from holdfast.tasks.grid.axis_grid import NOTHING_CHOSEN, AxisGrid, Chosen
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.scorers.registry import as_scorers
 from holdfast.tasks.solver import AXIS, Generate, generate
 from holdfast.tasks.source.values.taken_code import NO_CODE, TakenCode
 from holdfast.tasks.stages import is_staged
-from holdfast.tasks.template import MissingField
+from holdfast.tasks.template import MissingField, Template
 from holdfast.tasks.trial_interface import Solver
 from holdfast.terminal.text import quantity
 
@@ -54,6 +57,7 @@ class TaskOptions(TypedDict, total=False):
     limit: int | None
     args: dict[str, Any]
     use: str
+    grid: AxisGrid | None
 
 
 FORMER_KEYWORDS = {"solve": "solver", "score": "scorers"}
@@ -102,6 +106,12 @@ class Task:
 
     use: str = ""
     """How the task can be made again by another process: `file.py:name`; empty where it cannot."""
+
+    grid: AxisGrid | None = None
+    """What an eval file says of the axes: what is special about each value, and which combinations are run."""
+
+    later_fields: ClassVar[frozenset[str]] = frozenset({"grid"})
+    """Fields that are newer than the first digests of code: they count in them only where they are used."""
 
     @overload
     def __init__(self, *, solver: Solver = ..., scorers: object, **options: Unpack[TaskOptions]) -> None: ...
@@ -192,7 +202,7 @@ class Task:
         """
         if self.dataset is None or self.columns.stand_in is not None or not isinstance(self.solver, Generate):
             return self.columns
-        return msgspec.structs.replace(self.columns, stand_in=self.solver.stand_in)
+        return msgspec.structs.replace(self.columns, stand_in=stand_in_of(self))
 
     def used_paths(self) -> tuple[str, ...] | None:
         """The parts of a row that its answer depends on; None where code may look at all of the row."""
@@ -201,7 +211,7 @@ class Task:
             return None
         if not all(isinstance(scorer, BuiltIn) for scorer in self.scorers):
             return None
-        named = {path for template in (*solver.templates, *self.columns.options) for path in template.paths}
+        named = {path for template in (*templates_of(self), *self.columns.options) for path in template.paths}
         named |= {operation.filter.field for operation in operations if operation.filter is not None}
         if self.bound_columns().stand_in is None:
             named.add("input")
@@ -213,26 +223,112 @@ class Task:
         `on_sample` is called with each sample that is looked at, and its place.
         """
         # What only depends on the types of a row's values is the same for all rows of the same types.
+        situations = self.checked_situations()
         by_type = all(getattr(scorer, "checks_types_only", False) for scorer in self.scorers)
         for position in dataset.positions_of_distinct_types() if by_type else range(len(dataset)):
             try:
                 sample, place = dataset[position], dataset.place(position)
-                self.check_sample(sample, place)
+                self.check_sample(sample, place, situations)
             except MissingField as error:
                 raise error.of_row(dataset.row(position)) from None
             if on_sample is not None:
                 on_sample(sample, place)
 
-    def check_sample(self, sample: Sample, place: str) -> None:
-        if isinstance(self.solver, Generate):
-            self.solver.check(sample, place)
+    def check_sample(
+        self, sample: Sample, place: str, situations: Iterable[tuple[Combination, Chosen]] | None = None
+    ) -> None:
+        """The same of one sample; `situations` are those of `checked_situations`, if they are known."""
+        for axes, chosen in self.checked_situations() if situations is None else situations:
+            solver = self.solver_at(axes, chosen)
+            if isinstance(solver, Generate):
+                solver.messages(sample, axes, place)
+            else:
+                self.sample_at(sample, axes, chosen, place)
         for scorer in self.scorers:
             scorer.check(sample, place)
 
-    def solver_identity(self, sample: Sample, axes: Mapping[str, str]) -> dict[str, Any]:
+    def solver_identity(
+        self, sample: Sample, axes: Mapping[str, str], chosen: Chosen = NOTHING_CHOSEN
+    ) -> dict[str, Any]:
         """What a trial's answer depends on, apart from the model: the messages asked with, or the solver's source."""
-        own = self.solver.identity(sample, axes) if isinstance(self.solver, Generate) else {"source": self.source}
+        solver = self.solver_at(axes, chosen)
+        own = solver.identity(sample, axes) if isinstance(solver, Generate) else {"source": self.source}
         return {**own, "system": self.system, "args": self.args}
+
+    # Trials that differ by their values on axes.
+
+    def combinations(self) -> tuple[Combination, ...]:
+        """Every combination of axis values that is run."""
+        return combinations(self.axes) if self.grid is None else self.grid.combinations(self.axes)
+
+    def solver_at(self, axes: Combination, chosen: Chosen = NOTHING_CHOSEN) -> Solver:
+        """The solver of a trial: it asks with the texts that its axis values give."""
+        if self.grid is None or not isinstance(self.solver, Generate):
+            return self.solver
+        return self.grid.solver_at(self.solver, axes, chosen)
+
+    def sample_at(
+        self, sample: Sample, axes: Combination, chosen: Chosen = NOTHING_CHOSEN, place: str = "the sample"
+    ) -> Sample:
+        """The sample of a trial with a solver of one's own: its input is the prompt that its axis values give."""
+        if self.grid is None or isinstance(self.solver, Generate):
+            return sample
+        prompt = self.grid.prompt_at(axes, chosen) or self.grid.prompt
+        return sample if prompt is None else prompted(sample, prompt, place, axes)
+
+    def system_at(self, axes: Combination, chosen: Chosen = NOTHING_CHOSEN) -> str | None:
+        """The system text that goes before a conversation of a trial which has none of its own."""
+        given = None if self.grid is None else self.grid.system_at(axes, chosen)
+        return self.system if given is None or isinstance(self.solver, Generate) else given.text
+
+    def checked_situations(self) -> list[tuple[Combination, Chosen]]:
+        """A combination for each text that trials may ask with."""
+        if not isinstance(self.solver, Generate) and (self.grid is None or not self.grid.has_prompts):
+            return []
+        if isinstance(self.solver, Generate) and not self.axes.keys() - {AXIS}:
+            return [({AXIS: variant}, NOTHING_CHOSEN) for variant in self.solver.prompts]
+        found: dict[object, tuple[Combination, Chosen]] = {}
+        for axes, chosen in self.situations():
+            found.setdefault(self._asking(axes, chosen), (axes, chosen))
+        return list(found.values())
+
+    def situations(self) -> Iterable[tuple[Combination, Chosen]]:
+        """Every combination, and for one that depends on others, each choice that may be made for it."""
+        if self.grid is None:
+            return ((axes, NOTHING_CHOSEN) for axes in combinations(self.axes))
+        return self.grid.situations(self.axes)
+
+    def _asking(self, axes: Combination, chosen: Chosen) -> object:
+        """What is the same for combinations that ask with the same texts."""
+        prompt = None if self.grid is None else self.grid.prompt_at(axes, chosen)
+        return id(self.solver_at(axes, chosen)), axes.get(AXIS), None if prompt is None else prompt.text
+
+
+def templates_of(task: Task) -> list[Template]:
+    """Every text that is made from the fields of a sample, of a task that asks with prompts; axes are no fields."""
+    solvers = {id(solver): solver for solver in (task.solver_at(*at) for at in task.situations())}
+    found = [text for solver in solvers.values() if isinstance(solver, Generate) for text in solver.templates]
+    return [text.without("axes") for text in found] if task.axes else found
+
+
+def stand_in_of(task: Task) -> Template | None:
+    """What the input of a sample is when no text asks for it: the first prompt."""
+    texts = templates_of(task)
+    return None if any(text.names("input") for text in texts) else next(iter(texts), None)
+
+
+def prompted(sample: Sample, prompt: Template, place: str, axes: Combination) -> Sample:
+    """A sample whose input is a prompt made from it.
+
+    Raises:
+        ConfigurationError: its input is a conversation, or a field does not exist.
+    """
+    if isinstance(sample.input, list) and prompt.names("input"):
+        raise ConfigurationError(
+            f"The input of {place} is a list of messages, which the {prompt.where} cannot be made from.",
+            hint="Leave the prompt out, or give the input as a text.",
+        )
+    return msgspec.structs.replace(sample, input=prompt_text(prompt, sample, place, axes))
 
 
 def _data_text(task: Task) -> str:

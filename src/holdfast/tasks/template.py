@@ -69,6 +69,13 @@ class Template(msgspec.Struct, frozen=True):
         """Whether the field, or something inside it, is named."""
         return any(isinstance(part, Placeholder) and field in {part.path, part.root} for part in self.parts)
 
+    def without(self, root: str) -> "Template":
+        """The template with the fields of this root left as they are written."""
+        parts = [
+            f"{{{part.path}}}" if isinstance(part, Placeholder) and part.root == root else part for part in self.parts
+        ]
+        return Template(self.text, self.where, tuple(parts)) if self.names(root) else self
+
     def render(self, fields: Mapping[str, Any], place: str = "the sample") -> str:
         """The text with every field's value in its place; `place` says in errors whose fields they are."""
         return "".join(

@@ -64,6 +64,18 @@ class Trial(Protocol):
         """The value on each axis of the task's grid."""
 
     @property
+    def chosen(self) -> Mapping[str, str]:
+        """The value that was chosen for each axis value of the trial that depends on others."""
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments of the task, and those that the trial's axis values give instead."""
+
+    @property
+    def axis_files(self) -> Mapping[str, str]:
+        """The files of the trial's axis values: by the path in its workspace, where each is copied from."""
+
+    @property
     def messages(self) -> tuple[Message, ...]:
         """The conversation so far, as the asyncio task that asks sees it."""
 

@@ -169,6 +169,7 @@ def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
         yield "cost", f"{least}{money_text(status.cost, status.currency)}"
     if status.samplings is not None:
         yield "sampling", _samplings_text(status.samplings)
+    yield from (("choice", choice.text()) for choice in status.choices)
     if status.held_by and status.remote is not None and (paused := status.remote.lag.paused_text()):
         yield "paused", paused.removeprefix("paused: ")
     if status.remote is not None and (lag := str(status.remote.lag)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,14 +16,18 @@ from holdfast.cli.session.warning_lines import print_warnings
 from holdfast.cli.ui.json_output import print_json
 from holdfast.engine.opening.new_run import plan_entries
 from holdfast.engine.planning.cost import CostBound, cost_bounds
+from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.errors import ConfigurationError
-from holdfast.run.core.display_text import change_text
+from holdfast.run.core.display_text import change_text, list_text
 from holdfast.run.core.prices import USD
 from holdfast.run.drift.code_changes import opaque_line, opaque_values
 from holdfast.run.fold.states import StateCounts
 from holdfast.tasks.judges.panels import shown_names
 from holdfast.terminal.text import quantity
+
+_SHOWN_VALUES = 12
+"""So many values of an axis are listed."""
 
 
 def print_dry_run(checked: CheckedRun, *, as_json: bool) -> int:
@@ -60,7 +64,13 @@ def _as_object(checked: CheckedRun, expected: list[CostBound]) -> dict[str, Any]
     plan = {"name": prepared.spec.name, "planned": prepared.planned, "plan": plan_entries(prepared)}
     found = {"existing": _existing(checked), "warnings": list(checked.warnings), "opaque": _opaque_values(prepared)}
     forecast = [{**msgspec.to_builtins(bound), "cost": bound.cost, "most_cost": bound.most_cost} for bound in expected]
-    return {**plan, "forecast": forecast, "total": _total_object(prepared, expected), **found}
+    return {
+        **plan,
+        "grid": _grid_objects(prepared),
+        "forecast": forecast,
+        "total": _total_object(prepared, expected),
+        **found,
+    }
 
 
 def _total_object(prepared: PreparedEval, expected: list[CostBound]) -> dict[str, Any]:
@@ -113,10 +123,14 @@ def _print_resumed(checked: CheckedRun, counts: StateCounts) -> None:
 def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
     currency = prepared.spec.currency or USD
     for task in prepared.tasks:
-        axes = f" x {len(task.axes)} variants" if len(task.axes) > 1 else ""
+        axes = f" x {_combinations_text(task)}" if len(task.axes) > 1 else ""
         epochs = f" x {task.epochs} epochs" if task.epochs > 1 else ""
-        asked = f"{quantity(len(task.dataset), 'sample')}{axes}{epochs} x {quantity(len(task.models), 'model')}"
+        # Where a value has its own model, models have different numbers of combinations.
+        models = f" x {quantity(len(task.models), 'model')}" if task.by_model is None else ""
+        asked = f"{quantity(len(task.dataset), 'sample')}{axes}{epochs}{models}"
         click.echo(f"{task.name}: {asked} = {quantity(task.planned, 'trial')}")
+        for line in _grid_lines(task):
+            click.echo(f"  {line}")
         click.echo(f"  models: {', '.join(task.models)}; scorers: {', '.join(shown_names(task.task.scorers))}")
         for item in expected:
             if item.task == task.name:
@@ -127,6 +141,62 @@ def _print_plan(prepared: PreparedEval, expected: list[CostBound]) -> None:
         click.echo(line)
     if line := opaque_line(_opaque_values(prepared)):
         click.echo(line)
+
+
+def _combinations_text(task: PlannedTask) -> str:
+    """How many combinations are asked: those of a prompt's variants alone are variants."""
+    if not task.axes[0].keys() - {"prompt"}:
+        return f"{len(task.axes)} variants"
+    count = len(task.axes)
+    if task.by_model is not None:
+        count = sum(map(len, task.by_model.values()))
+    return f"{count} combinations{' of axes and models' if task.by_model is not None else ''}"
+
+
+def _grid_lines(task: PlannedTask) -> Iterator[str]:
+    """The axes of a task, with the number of trials for each value; none where only its prompt varies."""
+    counts = _grid_counts(task)
+    if not counts.keys() - {"prompt"}:
+        return
+    sizes = " x ".join(f"{len(values)} {axis}" for axis, values in counts.items())
+    yield f"grid: {sizes}{_left_out_text(task, counts)}"
+    for axis, values in counts.items():
+        shown = [f"{value} {count}" for value, count in list(values.items())[:_SHOWN_VALUES]]
+        more = f", and {len(values) - _SHOWN_VALUES} more values" if len(values) > _SHOWN_VALUES else ""
+        yield f"  {axis}: {', '.join(shown)}{more}"
+    grid = task.task.grid
+    for axis, dependent in (grid.dependencies if grid is not None else {}).items():
+        for value, entry in dependent.items():
+            yield f"  {axis} {value} starts when {list_text(entry.best_of)} are finished, and takes the best of them"
+
+
+def _left_out_text(task: PlannedTask, counts: Mapping[str, Mapping[str, int]]) -> str:
+    every = math.prod(map(len, counts.values()))
+    return "" if len(task.axes) == every else f" = {every}, {len(task.axes)} after include and exclude"
+
+
+def _grid_counts(task: PlannedTask) -> dict[str, dict[str, int]]:
+    """By axis and value, how many trials there are, of all models."""
+    found: dict[str, dict[str, int]] = {}
+    for model in task.models:
+        for axis, values in task.planned_by_value(model).items():
+            for value, count in values.items():
+                known = found.setdefault(axis, {})
+                known[value] = known.get(value, 0) + count
+    order = {axis: list(values) for axis, values in task.task.axes.items()}
+    return {
+        axis: {value: values[value] for value in order.get(axis, list(values)) if value in values}
+        for axis, values in found.items()
+    }
+
+
+def _grid_objects(prepared: PreparedEval) -> dict[str, Any]:
+    """The same for every task with axes, with the number of combinations."""
+    return {
+        task.name: {"combinations": len(task.axes), "trials": task.planned, "axes": _grid_counts(task)}
+        for task in prepared.tasks
+        if task.axes and task.axes[0]
+    }
 
 
 def _opaque_values(prepared: PreparedEval) -> dict[str, str]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from holdfast.engine.dependencies.waves import has_dependencies, recall_choices
 from holdfast.engine.opening.forking.fork_identity import TrialIdentities, mark_changes
 from holdfast.engine.opening.forking.fork_slots import step_at_slot, with_plain_names
 from holdfast.engine.opening.new_run import StartedSession, create_planned
@@ -32,6 +33,7 @@ from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import slot_path
 from holdfast.models.message import Usage
+from holdfast.run.core.axes.choices import AxisChoice
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import (
@@ -157,6 +159,36 @@ class _KeptTrials:
         """The models whose replies are kept, each with a name that its server reported."""
         self._estimate = CostEstimate(reader, prepared.spec)
         self._kept_usage: dict[ShareKey, Usage] = {}
+        recall_choices(self._old.prepared, reader)
+        self._choices = list(self._kept_choices())
+
+    def _kept_choices(self) -> Iterator[AxisChoice]:
+        """The choices for axis values that would be made again as they were: all that they rest on is kept."""
+        tasks = {task.name: task for task in self._new.prepared.tasks if has_dependencies(task)}
+        # In the order in which they were made: one may rest on another.
+        for choice in self._reader.axis_choices().values():
+            task, old = tasks.get(choice.task), self._old.task(choice.task)
+            if task is None or old is None or old.task.grid is None or task.task.grid is None:
+                continue
+            place = choice.axis, choice.value
+            entry, before = task.task.grid.value(*place), old.task.grid.value(*place)
+            is_same = (entry.best_of, entry.scorer) == (before.best_of, before.scorer)
+            if is_same and choice.model in task.models and self._keeps_all(task, choice, entry.best_of):
+                task.choices[choice.key] = choice.chosen
+                yield choice
+
+    def _keeps_all(self, task: PlannedTask, choice: AxisChoice, values: Collection[str]) -> bool:
+        """Whether every trial with one of these values is kept with all of its scores."""
+        axes = tuple(axes for axes in task.axes_of(choice.model) if axes[choice.axis] in values)
+        part, scorers = task._replace(axes=axes, by_model=None), {scorer.name for scorer in task.task.scorers}
+        trials = TrialSequence(part, choice.model, KeySet([]), KeySet([])).trials()
+        return all(self._is_finished_alike(planned, scorers) for planned in trials)
+
+    def _is_finished_alike(self, planned: PlannedTrial, scorers: set[str]) -> bool:
+        if self._difference(planned) or self._kept_scores(planned) != scorers:
+            return False
+        trial = self._reader.fold.find(planned.key)
+        return trial is not None and trial.state.is_finished
 
     def count_kept(self) -> int:
         """How many trials of the run keep their answers, those that have failed in a scorer too."""
@@ -171,6 +203,7 @@ class _KeptTrials:
 
     def records(self) -> Iterator[Record]:
         """Every record to be kept, and at the end a note that says so."""
+        yield from (choice.as_note() for choice in self._choices)
         for planned in self._planned():
             yield from self._records_of(planned)
         text = f"kept from run {self._source}: {self._taken} trials, {self._rescored} to be scored again"

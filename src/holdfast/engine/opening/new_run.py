@@ -19,6 +19,7 @@ from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.planning.earlier_runs import new_salt
 from holdfast.engine.planning.inputs import FreshInputs, raw_digest, template_input
 from holdfast.engine.planning.model_families import family_warning, new_family_note
+from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
@@ -259,7 +260,24 @@ def plan_entries(prepared: PreparedEval) -> list[PlanEntry]:
             task.slots,
             binary_scorers(task.task.scorers),
             panels_of(task.task.scorers),
+            task.planned_by_value(model),
+            _dependencies(task, model),
         )
         for task in prepared.tasks
         for model in task.models
     ]
+
+
+def _dependencies(task: PlannedTask, model: str) -> dict[str, dict[str, list[str]]]:
+    """By axis and value, the values that it depends on, of those that the model is asked with."""
+    if task.task.grid is None:
+        return {}
+    there = task.planned_by_value(model)
+    return {
+        axis: {
+            value: [one for one in entry.best_of if one in there[axis]]
+            for value, entry in values.items()
+            if value in there[axis]
+        }
+        for axis, values in task.task.grid.dependencies.items()
+    }

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.digests import file_digest
+from holdfast.engine.dependencies.waves import recall_choices
 from holdfast.engine.opening.comparing.growth import Growth, measure_growth
 from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.earlier_targets import find_scores_that_hold
@@ -132,6 +133,7 @@ class _Resumption:
         plan = ResumeComparison(reader, self._offer, self._tasks).plan()
         self._plan = plan
         prepared = self._prepared = prepare_eval(plan.decision.spec, plan.inputs, plan.tasks)
+        recall_choices(prepared, reader)
         code = next_code(reader, plan, prepared)
         whole = with_trees(code, reader.sessions)
         name_slots(prepared, reader.sessions, whole, plan.weights, plan.decision)

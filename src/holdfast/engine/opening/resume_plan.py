@@ -53,16 +53,17 @@ from holdfast.run.drift.gate import (
 )
 from holdfast.run.drift.task_size import merge_task_sizes
 from holdfast.run.fold.reader import RunReader
-from holdfast.spec import DatasetSpec, Drift, EvalSpec
+from holdfast.spec import DatasetSpec, Drift, EvalSpec, TaskSpec
 from holdfast.spec.code_reference import is_code_reference
-from holdfast.spec.compare import GONE, Difference, DriftVerdict, merge_evals, scorer_parts
+from holdfast.spec.compare import GONE, Difference, DriftVerdict, grid_differences, merge_evals, scorer_parts
 from holdfast.spec.edited_values import edited_values
+from holdfast.spec.grid import Axes, JoinedGrid, asked_models, declared_axes
 from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
-from holdfast.tasks.from_spec import declared_samples, declared_scorers, samples_on_record, with_keys_of
+from holdfast.tasks.from_spec import declared_samples, declared_scorers, regrouped, samples_on_record, with_keys_of
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.stages import is_staged
@@ -187,7 +188,7 @@ class ResumeComparison:
         }
         offered = {name: comparable_code(task, self._code.get(name)) for name, task in made.items()}
         self._tasks = {name: self._widened(name, task, offered[name]) for name, task in made.items()}
-        spec = self._without_reductions(spec)
+        spec, regrouped = self._with_joined_grids(self._without_reductions(spec), made)
         before, after, kept = self._compare_rows(spec)
         weights, self._weights = self._compared_weights(spec)
         templates = {name: compared for name, task in made.items() if (compared := self._compared_template(task))}
@@ -215,7 +216,7 @@ class ResumeComparison:
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
         notes = CodeNotes(self._session, self._code, now).lines()
         differences = self._without_digests(spec, self._with_cost_limits(spec, decision.differences))
-        differences = self._as_scoring(spec, differences) + list(self._judges_kept(made))
+        differences = self._as_scoring(spec, differences) + list(self._judges_kept(made)) + regrouped
         # That other samples would be chosen too says nothing more where the dataset is refused.
         lost = {item.path for item in kept if item.verdict is DriftVerdict.REFUSED}
         # A rescoring, which a refused target names as its way out, could not use these rows.
@@ -380,7 +381,7 @@ class ResumeComparison:
 
     def _compared_models(self, spec: EvalSpec) -> set[str]:
         """The models that are files, as far as trials ask them or they have answered."""
-        asked = {model for name in self._tasks for model in spec.tasks[name].models or spec.models}
+        asked = {model for name in self._tasks for model in asked_models(spec.tasks[name], spec.models)}
         asked = asked.union(*map(other_models, self._tasks.values()))
         asked = asked.union(*(judging_models(task.scorers) for task in self._tasks.values()))
         files = {name for name, model in spec.models.items() if model.provider == LOCAL}
@@ -402,7 +403,7 @@ class ResumeComparison:
     def _with_cost_limits(self, spec: EvalSpec, differences: list[Difference]) -> list[Difference]:
         """The differences, where a price that decides how a trial ends is part of what is asked."""
         limited = {name: task for name, task in self._tasks.items() if _is_cost_limited(task)}
-        under_test = {model for name in limited for model in spec.tasks[name].models or spec.models}
+        under_test = {model for name in limited for model in asked_models(spec.tasks[name], spec.models)}
         models = under_test.union(*map(other_models, limited.values()))
         prices = tuple(key_path(key_path("models", model), "price") for model in models)
         return [
@@ -477,6 +478,21 @@ class ResumeComparison:
             tasks[name] = now
         return msgspec.structs.replace(spec, tasks=tasks)
 
+    def _with_joined_grids(self, spec: EvalSpec, made: Mapping[str, Task]) -> tuple[EvalSpec, list[Difference]]:
+        """The eval in which tasks in Python run every combination of axis values that they ran before, and what
+        differs. Of declared tasks all axes are in the eval, and were compared there.
+        """
+        tasks, found = dict(spec.tasks), []
+        for name, entry in self._saved.tasks.items():
+            offered = self._offered.tasks.get(name, entry)
+            if entry.use is None or name not in self._code or _same_filters(entry, offered):
+                continue
+            grid = JoinedGrid(entry, offered, self._code[name].axes, _axes_offered(made[name], entry, offered))
+            found += grid_differences(grid, entry, offered, key_path("tasks", name))
+            tasks[name] = msgspec.structs.replace(spec.tasks[name], include=grid.include, exclude=grid.exclude)
+            self._tasks[name] = regrouped(self._tasks[name], tasks[name])
+        return msgspec.structs.replace(spec, tasks=tasks), found
+
     def _compare_rows(self, spec: EvalSpec) -> tuple[dict[str, Samples], dict[str, Samples], list[Difference]]:
         """The samples of the tasks whose datasets have changed, and the differences of datasets that are gone."""
         before: dict[str, Samples] = {}
@@ -534,6 +550,18 @@ class ResumeComparison:
                 task.check(select_samples(task, rows, entry.limit, entry.sample_ids))
 
 
+def _same_filters(saved: TaskSpec, offered: TaskSpec) -> bool:
+    """Whether neither side leaves out combinations of axis values, so that everything is run."""
+    return not (saved.include or saved.exclude or offered.include or offered.exclude)
+
+
+def _axes_offered(made: Task, saved: TaskSpec, offered: TaskSpec) -> Axes:
+    """The axes that a task in Python has by the offered eval, without the values that only the saved one adds."""
+    before, after = declared_axes(saved), declared_axes(offered)
+    dropped = {axis: set(values) - set(after.get(axis, ())) for axis, values in before.items()}
+    return {axis: [one for one in values if one not in dropped.get(axis, ())] for axis, values in made.axes.items()}
+
+
 def _models_used(saved: EvalSpec, reader: RunReader) -> set[str]:
     """The models that trials of the run ask or have asked: those under test, in samplings, and by name from code."""
     judges = {model for task in saved.tasks.values() for scorer in task.scorers for model in judges_of(scorer)}
@@ -552,14 +580,14 @@ def _models_that_answered(reader: RunReader) -> set[str]:
 
 def _models_solving(saved: EvalSpec) -> set[str]:
     """The models under test, and those that samplings ask."""
-    named = {model for task in saved.tasks.values() for model in task.models or saved.models}
+    named = {model for task in saved.tasks.values() for model in asked_models(task, saved.models)}
     drawn = {model for task in saved.tasks.values() if task.sampling for _, model in task.sampling.other_models()}
     return named | drawn
 
 
 def _asked_by_solvers(name: str, task: Task, spec: EvalSpec) -> set[str]:
     """The models whose replies are answers, or part of them."""
-    return {*(spec.tasks[name].models or spec.models), *other_models(task)}
+    return {*asked_models(spec.tasks[name], spec.models), *other_models(task)}
 
 
 def _relative(path: str, spec: EvalSpec) -> str:

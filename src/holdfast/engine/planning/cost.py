@@ -225,7 +225,8 @@ def _prompt_lengths(task: PlannedTask, solver: Generate) -> Iterator[int]:
     stride = max(len(task.dataset) // _SAMPLED, 1)
     for position in range(0, len(task.dataset), stride):
         for axes in task.axes:
-            yield sum(message.characters for message in solver.messages(task.dataset[position], axes))
+            asking = solver if task.task.grid is None else task.task.grid.solver_at(solver, axes)
+            yield sum(message.characters for message in asking.messages(task.dataset[position], axes))
 
 
 class CostEstimate:

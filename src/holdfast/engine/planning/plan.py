@@ -7,16 +7,20 @@ plan of a million trials takes no more memory than its datasets do.
 from collections.abc import Container, Iterator, Mapping
 from functools import cached_property
 from hashlib import blake2b
-from itertools import product
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypedDict
 
 import msgspec
 
 from holdfast.engine.planning.trial_keys import KEY_BYTES, KeySet, group_hash, trial_digest
+from holdfast.run.core.axes.choices import ChoiceKey, line_of
 from holdfast.spec import TrialLimits
+from holdfast.spec.grid import combinations
 from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.derived_cache import DerivedCache, derived_name
 from holdfast.tasks.datasets.listed_trials import ListedTrials
+from holdfast.tasks.grid.axis_grid import NOTHING_CHOSEN, Chosen
+from holdfast.tasks.sample import Sample
 from holdfast.tasks.task import Task
 
 _CACHED_FROM = 2000
@@ -56,6 +60,10 @@ class PlannedTask(NamedTuple):
     """The trials of an imported run, of which there need not be one for every place of a grid."""
     max_iterations: int | None = None
     """How many calls a solver may make in one attempt."""
+    by_model: Mapping[str, tuple[Mapping[str, str], ...]] | None = None
+    """The combinations that each model is asked with, where an axis value names its model; else all of them."""
+    choices: dict[ChoiceKey, str] = {}  # noqa: RUF012 - replaced for every task whose values depend on others
+    """The values that were chosen so far, of this task; shared by its trials, and added to while a session runs."""
 
     def slot_of(self, scorer: str) -> str:
         """The name of a scorer's slot."""
@@ -74,7 +82,45 @@ class PlannedTask(NamedTuple):
         """How many trials are planned for a model."""
         if self.listed is not None:
             return len(self.listed.of(model))
-        return len(self.dataset) * len(self.axes) * self.epochs
+        return len(self.dataset) * len(self.axes_of(model)) * self.epochs
+
+    def axes_of(self, model: str) -> tuple[Mapping[str, str], ...]:
+        """The combinations of axis values that a model is asked with."""
+        return self.axes if self.by_model is None else self.by_model.get(model, ())
+
+    def for_model(self, model: str) -> "PlannedTask":
+        """The same task with nothing but the combinations of one model."""
+        return self if self.by_model is None else self._replace(axes=self.axes_of(model), by_model=None)
+
+    def planned_by_value(self, model: str) -> dict[str, dict[str, int]]:
+        """By axis and value, how many trials are planned for a model; empty where there are no axes."""
+        each = 1 if self.listed is not None else len(self.dataset) * self.epochs
+        found: dict[str, dict[str, int]] = {axis: dict.fromkeys(names, 0) for axis, names in self._value_order()}
+        for axes in self._trial_axes(model):
+            for axis, value in axes.items():
+                found[axis][value] = found[axis].get(value, 0) + each
+        return {axis: {value: n for value, n in values.items() if n} for axis, values in found.items()}
+
+    def _value_order(self) -> Iterator[tuple[str, list[str]]]:
+        """The axes, each with its values in the order of the task."""
+        for axis in dict.fromkeys(chain.from_iterable(self.axes)):
+            yield axis, self.task.axes.get(axis, [])
+
+    def _trial_axes(self, model: str) -> Iterator[Mapping[str, str]]:
+        """The combinations of a model; those of an imported run once for each trial."""
+        if self.listed is None:
+            yield from self.axes_of(model)
+            return
+        listed = self.listed.of(model)
+        for place in range(len(listed)):
+            yield self.axes[listed[place][2]]
+
+    def chosen_for(self, model: str, axes: Mapping[str, str]) -> Chosen:
+        """What was chosen for the values of a trial that depend on others."""
+        if not self.choices:
+            return NOTHING_CHOSEN
+        lines = {axis: line_of(self.choices, self.name, model, axis, value) for axis, value in axes.items()}
+        return {axis: line for axis, line in lines.items() if line}
 
 
 class PlannedTrial(NamedTuple):
@@ -101,11 +147,20 @@ class PlannedTrial(NamedTuple):
     start_from: str = ""
     """The stage at which it is attempted once more; what came before is kept."""
 
+    @property
+    def chosen(self) -> Chosen:
+        """What was chosen for its axis values that depend on others."""
+        return self.task.chosen_for(self.model, self.axes)
+
+    def read_sample(self) -> Sample:
+        """Its sample, as its solver gets it."""
+        task = self.task
+        return task.task.sample_at(task.dataset.sample(self.position, self.row), self.axes, self.chosen)
+
 
 def axis_values(axes: Mapping[str, list[str]]) -> tuple[Mapping[str, str], ...]:
     """Every combination of the values on the axes; one empty combination where there are none."""
-    names = sorted(axes)
-    return tuple(dict(zip(names, values, strict=True)) for values in product(*(axes[name] for name in names)))
+    return combinations(axes)
 
 
 class WorkLeft(TypedDict, total=False):
@@ -146,6 +201,7 @@ class TrialSequence:
 
         Those to `redo` are given although they are finished, or have failed.
         """
+        task = task.for_model(model)
         self.task, self.model = task, model
         is_worthwhile = task.listed is None and task.planned_of(model) // task.epochs >= _CACHED_FROM
         self._cache = cache if is_worthwhile else None

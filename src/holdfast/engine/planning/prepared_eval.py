@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 import msgspec
 
 from holdfast.engine.planning.inputs import Inputs, input_name, listed_trials
-from holdfast.engine.planning.plan import PlannedTask, axis_values
+from holdfast.engine.planning.plan import PlannedTask
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import COMMAND, digest_of_weights, open_provider
 from holdfast.models.provider import Provider
@@ -22,12 +22,14 @@ from holdfast.run.core.display_text import list_text, short_sample
 from holdfast.run.core.slots.slot_names import scorer_of
 from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
 from holdfast.spec.code_reference import IN_MEMORY
+from holdfast.spec.grid import Combination, asked_models, pinned_models
 from holdfast.spec.loading.error_messages import key_path, naming_key
 from holdfast.spec.models_under_test import with_models
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import adapt_task, build_task, with_keys_of
-from holdfast.tasks.judges.panels import judge_slots, judging_models
+from holdfast.tasks.grid.axis_files import missing_files
+from holdfast.tasks.judges.panels import judge_slots, judging_models, shown_names
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
 from holdfast.tasks.stages import is_staged
@@ -180,17 +182,20 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
     watch = _early_warnings().SampleWatch(task) if inputs.is_new(input_name(name, entry)) else None
     if watch is not None:
         task.check(dataset, watch.see)
+        _check_axis_files(task)
     if not len(dataset):
         raise ConfigurationError(
             f"The task {name!r} has no sample left after its operations.", hint="Check its filters and slices."
         )
     listed = listed_trials(inputs, name, dataset)
+    axes = task.combinations() if listed is None else listed.axes
+    by_model = _axes_by_model(task, axes, entry, spec) if task.grid is not None and listed is None else None
     planned = PlannedTask(
         name=name,
         task=task,
         dataset=dataset,
-        models=tuple(entry.models or spec.models),
-        axes=axis_values(task.axes) if listed is None else listed.axes,
+        models=tuple(entry.models or spec.models) if by_model is None else tuple(by_model),
+        axes=axes,
         epochs=task.epochs,
         limits=task.limits or TrialLimits(),
         max_iterations=task.max_iterations,
@@ -198,8 +203,64 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
         source=input_name(name, entry),
         fail_fast=_or_default(entry.runner.fail_fast, spec.runner.fail_fast),
         listed=listed,
+        by_model=by_model,
+        choices={},
     )
+    check_dependencies(planned)
     return planned, watch
+
+
+def _check_axis_files(task: Task) -> None:
+    for axis, value, source in missing_files(task.grid) if task.grid is not None else ():
+        place = key_path(key_path(f"{key_path('tasks', task.name)}.axes", axis), value)
+        raise ConfigurationError(f"{place}.files: {source} does not exist.", hint="Check the path.")
+
+
+def _axes_by_model(
+    task: Task, axes: tuple[Combination, ...], entry: TaskSpec, spec: EvalSpec
+) -> dict[str, tuple[Combination, ...]] | None:
+    """The combinations that each model is asked with; None where no axis value names its model."""
+    own = entry.models or list(spec.models)
+    models = asked_models(entry, own)
+    if task.grid is None or not pinned_models(entry):
+        return None
+    found: dict[str, list[Combination]] = {model: [] for model in models}
+    for combination in axes:
+        only = task.grid.model_at(combination)
+        for model in own if only is None else [only]:
+            found[model].append(combination)
+    return {model: tuple(combinations) for model, combinations in found.items() if combinations}
+
+
+def check_dependencies(planned: PlannedTask) -> None:
+    """Raises ConfigurationError where values depend on others that no trial of the same model has, or on no scorer."""
+    grid = planned.task.grid
+    for axis, values in (grid.dependencies if grid is not None else {}).items():
+        for value, entry in values.items():
+            place = key_path(key_path(f"{key_path('tasks', planned.name)}.axes", axis), value)
+            _check_deciding_scorer(planned, place, entry.scorer)
+            for model in planned.models:
+                there = planned.planned_by_value(model).get(axis, {})
+                if value in there and not any(other in there for other in entry.best_of):
+                    raise ConfigurationError(
+                        f"{place}.best_of: none of {listing(entry.best_of)} is run with the model {model}, so there is"
+                        " nothing to choose from.",
+                        hint="Give the value its own model, or include some of those values.",
+                    )
+
+
+def _check_deciding_scorer(planned: PlannedTask, place: str, scorer: str | None) -> None:
+    names = shown_names(planned.task.scorers)
+    if scorer is None and len(names) > 1:
+        raise ConfigurationError(
+            f"{place}.scorer is missing, and the task has several scorers.", hint=f"Name one of {listing(names)}."
+        )
+    # Without scorers, as where only the grid is of interest, nothing is chosen.
+    if scorer is not None and names and scorer not in names:
+        raise ConfigurationError(
+            f"{place}.scorer is {scorer!r}, which the task does not have; it has {listing(names)}.",
+            hint=did_you_mean(scorer, names),
+        )
 
 
 def _or_default(own: T | None, default: T) -> T:
@@ -229,6 +290,8 @@ def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, gi
         ConfigurationError: it cannot be built.
     """
     task = with_other_answers(with_workspace(unsampled_task(name, entry, spec, inputs, given), inputs), spec, inputs)
+    if task.grid is not None:
+        task = dataclasses.replace(task, grid=task.grid.in_directory(spec.directory or ""))
     code = code_files(name, spec, inputs)
     return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
 

@@ -17,6 +17,7 @@ from holdfast.digests import json_digest
 from holdfast.engine.planning.inputs import SavedInputs, input_name
 from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.errors import ConfigurationError, HoldfastError, ResumeAborted, UsageError
+from holdfast.run.core.axes.choices import ChoiceKey, line_of
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
@@ -25,8 +26,10 @@ from holdfast.tasks.datasets.dataset import Dataset
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.datasets.row_identity import key_name, key_text
 from holdfast.tasks.from_spec import samples_on_record
+from holdfast.tasks.grid.axis_grid import NOTHING_CHOSEN, Chosen
 from holdfast.tasks.sample import Sample
-from holdfast.tasks.solver import AXIS, Generate
+from holdfast.tasks.solver import Generate
+from holdfast.tasks.task import Task, prompted
 
 _COLUMNS = frozenset({"columns", "target"})
 """Settings of a task in Python without which its rows cannot be read."""
@@ -51,7 +54,7 @@ class SavedSample(NamedTuple):
 
 def saved_sample(sample: Sample, axes: Mapping[str, str], solver: Generate | None) -> SavedSample:
     """A sample as it is asked about on these axes; `solver` makes the question where there are several prompts."""
-    asked = solver.question(sample, axes) if solver is not None and AXIS in axes else sample.input
+    asked = solver.question(sample, axes) if solver is not None and axes else sample.input
     return SavedSample(msgspec.to_builtins(asked), sample.target, sample.metadata or {}, sample.id or "")
 
 
@@ -77,19 +80,30 @@ class SavedSamples:
         """Why samples cannot be shown: one note for each task whose samples were looked up in vain."""
         return list(self._notes.values())
 
-    def find(self, task: str, key: str, axes: Mapping[str, str] | None = None) -> SavedSample | None:
-        """The sample of a task with this key, as it is asked on these axes; None, and a note, if it cannot be shown."""
+    def find(self, task: str, key: str, axes: Mapping[str, str] | None = None, model: str = "") -> SavedSample | None:
+        """The sample of a task with this key, as a model is asked on these axes; None, and a note, if it cannot be
+        shown.
+        """
         try:
             samples = self._samples_of(task)
             if samples is None:
                 return None
-            found = samples.find(key, axes or {})
+            found = samples.find(key, axes or {}, self._chosen(task, model, axes or {}))
         except (HoldfastError, OSError) as error:
             self._note(task, f"Samples of the task {task!r} cannot be shown. {error}")
             return None
         if found is None:
             self._note(task, f"The run's copy of the samples of the task {task!r} does not have the sample {key!r}.")
         return found
+
+    def _chosen(self, task: str, model: str, axes: Mapping[str, str]) -> Chosen:
+        """What was chosen for axis values that depend on others."""
+        lines = {axis: line_of(self._choices, task, model, axis, value) for axis, value in axes.items()}
+        return {axis: line for axis, line in lines.items() if line}
+
+    @cached_property
+    def _choices(self) -> dict[ChoiceKey, str]:
+        return {key: choice.chosen for key, choice in self._reader.fold.choices.items()}
 
     def input_digests(self, task: str, key: str) -> list[str]:
         """Digests of what is asked about a sample, as its row and as its text; none if it cannot be read."""
@@ -136,8 +150,7 @@ class SavedSamples:
         if read is None:
             return self._open_unrecorded(task, rows)
         if entry.use is None:
-            asked_by = read.solver if entry.solver is None and isinstance(read.solver, Generate) else None
-            return _TaskSamples(read.bind_all(rows), solver=asked_by)
+            return _TaskSamples(read.bind_all(rows), task=read, asks_itself=entry.solver is not None)
         return _TaskSamples(read.bind_all(rows))
 
     def _open_unrecorded(self, task: str, rows: Rows) -> "_TaskSamples":
@@ -160,17 +173,32 @@ class _TaskSamples(NamedTuple):
     """Its operations are unknown: they may have repeated rows, and so have given them other occurrence numbers."""
     is_target_unknown: bool = False
     """The order of its choices is unknown, nor the letter that a target became in that order."""
-    solver: Generate | None = None
+    task: Task | None = None
     """What makes the questions of its prompts, where it has several."""
+    asks_itself: bool = False
+    """Whether the questions are asked by a solver of the task's own."""
 
     @property
     def is_certain(self) -> bool:
         """Whether every sample can be shown in full."""
         return not self.is_target_unknown and not (self.is_renumbered and self.dataset.has_duplicates)
 
-    def find(self, key: str, axes: Mapping[str, str]) -> SavedSample | None:
+    def find(self, key: str, axes: Mapping[str, str], chosen: Chosen = NOTHING_CHOSEN) -> SavedSample | None:
         position = self._unnumbered_position(key) if self.is_renumbered else self.dataset.position(key)
-        return None if position is None else self._saved_sample(self.dataset[position], axes)
+        return None if position is None else self._saved_sample(self.dataset[position], axes, chosen)
+
+    def _asked(
+        self, sample: Sample, axes: Mapping[str, str], chosen: Chosen
+    ) -> tuple[Sample, Mapping[str, str], Generate | None]:
+        """The sample as a solver of the task's own gets it, or the solver that makes its question."""
+        if self.task is None:
+            return sample, axes, None
+        solver = self.task.solver_at(axes, chosen)
+        if not self.asks_itself:
+            return sample, axes, solver if isinstance(solver, Generate) else None
+        grid = self.task.grid
+        prompt = (grid.prompt_at(axes, chosen) or grid.prompt) if grid is not None else None
+        return sample if prompt is None else prompted(sample, prompt, "the sample", axes), axes, None
 
     def _unnumbered_position(self, key: str) -> int | None:
         """Whatever the occurrence number, the row is known where only one has the name."""
@@ -178,8 +206,8 @@ class _TaskSamples(NamedTuple):
         is_only_one = self.dataset.position(key_text(name, 2)) is None
         return self.dataset.position(key_text(name, 1)) if is_only_one else None
 
-    def _saved_sample(self, sample: Sample, axes: Mapping[str, str]) -> SavedSample:
-        found = saved_sample(sample, axes, self.solver)
+    def _saved_sample(self, sample: Sample, axes: Mapping[str, str], chosen: Chosen) -> SavedSample:
+        found = saved_sample(*self._asked(sample, axes, chosen))
         if self.is_target_unknown:
             return found._replace(target=None)
         return found if found.target is None else found._replace(choice=_right_choice(sample))

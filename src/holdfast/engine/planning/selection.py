@@ -233,9 +233,9 @@ def selected_by(redo: Where) -> str:
 
 
 def _asked_sample(planned: PlannedTrial) -> SavedSample:
-    solver = planned.task.task.solver
+    solver = planned.task.task.solver_at(planned.axes, planned.chosen)
     asks = solver if isinstance(solver, Generate) else None
-    return saved_sample(planned.task.dataset[planned.position], planned.axes, asks)
+    return saved_sample(planned.read_sample(), planned.axes, asks)
 
 
 def candidate_of(reader: RunReader, fold: RunFold, planned: PlannedTrial, trial: FoldedTrial | None) -> TrialCandidate:

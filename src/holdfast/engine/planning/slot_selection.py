@@ -20,6 +20,7 @@ from holdfast.run.fold.candidate import TrialCandidate
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.where.expression import Where, parse_where
 from holdfast.spec import EvalSpec
+from holdfast.spec.grid import asked_models
 from holdfast.tasks.scorers.recorded import can_score
 
 
@@ -81,7 +82,7 @@ def _is_offered(planned: PlannedTrial, offered: EvalSpec | None) -> bool:
     if offered is None:
         return True
     task = offered.tasks.get(planned.task.name)
-    return task is not None and planned.model in offered.models and planned.model in (task.models or offered.models)
+    return task is not None and planned.model in offered.models and planned.model in asked_models(task, offered.models)
 
 
 def _matching(where: Where | None, candidate: TrialCandidate, planned: PlannedTrial) -> Iterator[str]:

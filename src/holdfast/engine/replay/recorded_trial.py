@@ -17,11 +17,12 @@ from holdfast.engine.trials.history import AttemptState, TrialHistory
 from holdfast.errors import UsageError
 from holdfast.models.catalogue import import_provider
 from holdfast.models.env_file import read_env_file
+from holdfast.run.core.axes.choices import ChoiceKey
 from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import SAMPLING_ROOT, SOLVER_ROOT, TOOLS_ROOT, TaskCode
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.drift.code_changes import code_changes, is_lost
-from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.reader import RunReader, chosen_values
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.spec import TrialLimits
 from holdfast.tasks.datasets.dataset import Dataset
@@ -60,7 +61,7 @@ def load_recorded_trial(reader: RunReader, trial: FoldedTrial, label: str) -> Re
     dataset = task.bind_all(inputs.rows(input_name(group.task, entry), task))
     planned = PlannedTrial(
         trial.key,
-        _planned_task(group.task, task, dataset, group.model),
+        _planned_task(group.task, task, dataset, group.model, chosen_values(reader, group.task)),
         group.model,
         _position(dataset, trial.row.sample, label),
         trial.row.epoch,
@@ -83,11 +84,12 @@ def _refuse_without_transcript(trial: FoldedTrial, label: str) -> None:
         )
 
 
-def _planned_task(name: str, task: Task, dataset: Dataset, model: str) -> PlannedTask:
+def _planned_task(name: str, task: Task, dataset: Dataset, model: str, choices: dict[ChoiceKey, str]) -> PlannedTask:
     limits = task.limits or TrialLimits()
     # A replay takes other time than the trial did.
     untimed = TrialLimits(tokens=limits.tokens, cost=limits.cost)
-    return PlannedTask(name, task, dataset, (model,), (), task.epochs, untimed, 0, max_iterations=task.max_iterations)
+    asked = {"max_iterations": task.max_iterations, "choices": choices}
+    return PlannedTask(name, task, dataset, (model,), (), task.epochs, untimed, 0, **asked)
 
 
 def _position(dataset: Dataset, sample: str, label: str) -> int:

@@ -123,7 +123,7 @@ class _SolverReplay:
 
     async def _solve(self, environment: TrialEnvironment) -> Outcome:
         planned = self._recorded.planned
-        sample = planned.task.dataset.sample(planned.position, planned.row)
+        sample = planned.read_sample()
         grant, model = CapacityGrant(environment.capacity, ()), environment.find_model(planned.model)
         trial = self._trial = RunningTrial(environment, planned, self._state, sample, model, grant)
         CURRENT_SCOPE.set(trial.root_scope)
@@ -131,7 +131,7 @@ class _SolverReplay:
 
     async def _answer(self, environment: TrialEnvironment, trial: RunningTrial, grant: CapacityGrant) -> Answer | None:
         planned = self._recorded.planned
-        solver = planned.task.task.solver
+        solver = planned.task.task.solver_at(planned.axes, planned.chosen)
         if is_staged(solver):
             # Stages do more than ask: none is run, and what follows from their recorded outcomes is compared.
             answer = await StagedSolving(environment, planned, self._state, trial, grant).run(solver)

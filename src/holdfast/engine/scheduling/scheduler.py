@@ -83,6 +83,11 @@ class Scheduler(Generic[TrialT]):
         self._queues = deque(filter(is_kept, self._queues))
         self._wake.set()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing more is started."""
+        return self._stopped
+
     def stop(self) -> None:
         """Starts nothing more."""
         self._stopped = True

@@ -56,7 +56,9 @@ class Attempt:
         self._sink, self._admission, self._clock = environment.sink, environment.admission, environment.clock
         self._at, self._began = self._clock.wall(), self._clock.monotonic()
         self.answer = state.answer
-        self.solver_in_stages = solver if is_staged(solver := planned.task.task.solver) else None
+        task = planned.task.task
+        solver = self._solver = task.solver if task.grid is None else task.solver_at(planned.axes, planned.chosen)
+        self.solver_in_stages = solver if is_staged(solver) else None
         self._stage = SOLVE if self.solver_in_stages is None else self.solver_in_stages.stages[-1].name
         """Of solving, where the attempt is; or the last one."""
         self._staged: StagedSolving | None = None
@@ -145,12 +147,12 @@ class Attempt:
         return AttemptState(attempt, state.first, [kept], kept=(kept,), bought_before=bought)
 
     async def _solve_in_time(self) -> Answer:
-        task, trial = self._planned.task, self._trial
+        solver, task, trial = self._solver, self._planned.task, self._trial
         if task.limits.time is None:
-            return as_answer(await task.task.solver(trial))
+            return as_answer(await solver(trial))
         limit = trial.activity.time_limit = TimeLimit(task.limits.time)
         try:
-            return as_answer(await limit.run(task.task.solver(trial)))
+            return as_answer(await limit.run(solver(trial)))
         finally:
             trial.activity.time_limit = None
             trial.account.limit = trial.account.limit or ("time" if limit.is_reached else "")

@@ -159,7 +159,7 @@ class TrialRunner:
 
     def _start(self, planned: PlannedTrial, state: AttemptState, grant: CapacityGrant) -> tuple[RunningTrial, Attempt]:
         """Starts an attempt, which is among those running until it is discarded there."""
-        environment, sample = self._environment, planned.task.dataset.sample(planned.position, planned.row)
+        environment, sample = self._environment, planned.read_sample()
         trial = RunningTrial(environment, planned, state, sample, self._models[planned.model], grant)
         attempt = Attempt(environment, planned, state, trial, self._scorers_of(planned.task))
         self.running.add(trial)

@@ -97,7 +97,10 @@ class RunningTrial:
         """To be made in the asyncio task that runs the attempt, or the slot."""
         self._environment, self._planned = environment, planned
         self._steps = Steps(state.steps, state.in_flight, diverged=state.diverged) if slot is None else slot.steps
-        self._system = planned.task.task.system if slot is None else None
+        self._system = None
+        if slot is None:
+            task = planned.task.task
+            self._system = task.system if task.grid is None else task.system_at(planned.axes, planned.chosen)
         self._asked = AskedModel(model, ModelRole.UNDER_TEST if slot is None else ModelRole.JUDGE)
         self._loop = asyncio.get_running_loop()
         self.key, self.attempt, self.sample = planned.key, state.attempt, sample
@@ -125,6 +128,23 @@ class RunningTrial:
     @property
     def axes(self) -> Mapping[str, str]:
         return self._planned.axes
+
+    @property
+    def chosen(self) -> Mapping[str, str]:
+        """The value that was chosen for each axis value of the trial that depends on others."""
+        return {axis: line[0] for axis, line in self._planned.chosen.items()}
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments of the task, and those that the trial's axis values give instead."""
+        task, planned = self._planned.task.task, self._planned
+        return task.args if task.grid is None else {**task.args, **task.grid.args_at(planned.axes, planned.chosen)}
+
+    @property
+    def axis_files(self) -> Mapping[str, str]:
+        """The files of the trial's axis values: by the path in its workspace, where each is copied from."""
+        grid, planned = self._planned.task.task.grid, self._planned
+        return {} if grid is None else grid.files_at(planned.axes, planned.chosen)
 
     @property
     def model(self) -> str:

@@ -57,7 +57,8 @@ class SlotScope:
     @property
     def question(self) -> str:
         """What the model under test was asked: the prompt of the task or, with a solver of one's own, the input."""
-        solver, sample = self._planned.task.task.solver, self._sample
+        planned, sample = self._planned, self._sample
+        solver = planned.task.task.solver_at(planned.axes, planned.chosen)
         asked = solver.question(sample, self._planned.axes) if isinstance(solver, Generate) else sample.input
         return question_text(asked)
 

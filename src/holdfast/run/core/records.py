@@ -78,6 +78,10 @@ class PlanEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """Those of the scorers that say of themselves that every score is 0 or 1; None where that was not recorded."""
     panels: dict[str, PanelEntry] = {}
     """The scorers with judges, by name."""
+    axes: dict[str, dict[str, int]] = {}
+    """By axis and value, how many of the trials have it; empty where there are no axes."""
+    depends: dict[str, dict[str, list[str]]] = {}
+    """By axis and value, the values that it depends on, of which one is chosen before its trials start."""
 
     @property
     def shown_scorers(self) -> list[str]:
@@ -178,6 +182,8 @@ class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):
     """The number of that session."""
     targets: str = ""
     """The digest of the targets, if a rescoring has changed them."""
+    axis_files: dict[str, str] = {}
+    """By axis, value and path in the workspace, the digest of a file that the value brings."""
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -107,11 +107,14 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, 
             field = f"tasks.{task}.{'solver' if entry.solver else 'use'}"
             differences += _compare_code(task, saved.code[task], code, where, field)
             differences += _compare_trees(task, saved.code[task], offered, field)
+            differences += _compare_axis_files(task, saved.code[task], code)
             if entry.solver:
                 differences += _compare_settings(field, saved.code[task], code, where)
             elif entry.use:
                 differences += _compare_settings(field, saved.code[task], code, where)
+                # An axis that the eval widens is compared there, under the name that it has there.
                 known = {item.path for item in differences}
+                known |= {path.replace(f"tasks.{task}.axes.", f"tasks.{task}.") for path in known}
                 sizes = task_size_differences(task, saved.code[task], code)
                 differences += [item for item in sizes if item.path not in known]
             else:
@@ -244,6 +247,13 @@ def _compare_files(old: TaskCode, files: Sequence[str], changed: Sequence[str], 
         yield _changed_code(field, Drift.IDENTITY, f"{lost}, and {list_text(changed)} is not as in the run's own copy")
     elif not files:
         yield _changed_code(field, Drift.IDENTITY, f"{lost}, and the code is in no file that could be compared instead")
+
+
+def _compare_axis_files(task: str, old: TaskCode, new: TaskCode) -> Iterator[Difference]:
+    """The content of the files that axis values bring; which files they are was compared before."""
+    for name, digest in old.axis_files.items():
+        if new.axis_files.get(name, digest) != digest:
+            yield refused_difference(f"tasks.{task}.axes", Drift.IDENTITY, "", f"the content of {name} has changed")
 
 
 def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str]) -> Iterator[Difference]:

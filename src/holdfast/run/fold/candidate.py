@@ -65,7 +65,8 @@ class TrialCandidate:
     def _standing(self) -> dict[str, str | int]:
         trial = self._trial
         if trial is None:
-            reason = self._fold.reason_not_started(self._about.task)
+            about = self._about
+            reason = self._fold.reason_not_started(about.task, about.model, about.axes)
             return {"status": State.NOT_STARTED.value, "reason": reason, "attempt": 0}
         lost = trial.standing.is_hollow and self._reader.has_losses()
         standing: dict[str, str | int] = {"status": trial.state.value, "transcript": LOST if lost else WHOLE}

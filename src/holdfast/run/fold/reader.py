@@ -24,6 +24,7 @@ from holdfast.journal.index.index import read_published
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.segment_state import unseen_successors
 from holdfast.models.message import UNKNOWN_USAGE
+from holdfast.run.core.axes.choices import AxisChoice, ChoiceKey, first_choices
 from holdfast.run.core.codec import citation, cited_blob, decode, head_of
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import (
@@ -297,6 +298,7 @@ class RunReader:
             working=self._working_session(),
             unmetered=self.unmetered_models,
             decisions=self.fail_fast_decisions,
+            choices=self.axis_choices,
         )
 
     def folded_again(self, cut: Cut | None = None) -> RunReader:
@@ -367,6 +369,10 @@ class RunReader:
     def fail_fast_decisions(self) -> dict[str, TaskDecision]:
         """The newest decision of `fail_fast` about every task of which there is one."""
         return newest_decisions(note for _, note in self.notes())
+
+    def axis_choices(self) -> dict[ChoiceKey, AxisChoice]:
+        """The values that were chosen for those which depend on others."""
+        return first_choices(note for _, note in self.notes())
 
     def unmetered_models(self) -> set[str]:
         """The models that have given a reply whose usage is unknown."""
@@ -471,6 +477,11 @@ class RunReader:
         """When the journal last grew, by the clock of its filesystem; for people."""
         times = [segment.path.stat().st_mtime for segment in self.journal.segments() if segment.path.exists()]
         return datetime.fromtimestamp(max(times), UTC).isoformat(timespec="seconds") if times else ""
+
+
+def chosen_values(reader: RunReader, task: str) -> dict[ChoiceKey, str]:
+    """The values that were chosen for those of a task which depend on others."""
+    return {key: choice.chosen for key, choice in reader.axis_choices().items() if choice.task == task}
 
 
 def _sealed_name(where: str) -> str:

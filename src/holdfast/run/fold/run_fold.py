@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.journal import RecordId
+from holdfast.run.core.axes.choices import AxisChoice, ChoiceKey, waiting_reason, waiting_trials
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import PanelEntry, PlanEntry, ScoreRecord, SessionRecord
 from holdfast.run.core.sampling_figures import SamplingSums
@@ -185,20 +186,23 @@ class RunFold:
         working: int | None = None,
         unmetered: Callable[[], Collection[str]] = tuple,
         decisions: Callable[[], Mapping[str, TaskDecision]] = dict,
+        choices: Callable[[], Mapping[ChoiceKey, AxisChoice]] = dict,
     ) -> None:
         """With an `offered` plan, that one decides instead of the newest session's.
 
         `working` is the session that is running now: trials that it has started and not ended are running.
-        `unmetered` gives the models with replies of unknown usage, `decisions` those of `fail_fast`, by task.
+        `unmetered` gives the models with replies of unknown usage, `decisions` those of `fail_fast`, by task, and
+        `choices` those for axis values that depend on others.
         """
         self._query, self._offered, self._working, self._unmetered = query, offered, working, unmetered
-        self._decisions = decisions
+        self._decisions, self._choices = decisions, choices
         self._sessions = sessions
         self.session = sessions[-1] if sessions else None
 
     def with_plan(self, offered: list[PlanEntry]) -> "RunFold":
         """The same trials by another plan."""
-        return RunFold(self._query, self._sessions, offered, self._working, self._unmetered, self._decisions)
+        sources = self._unmetered, self._decisions, self._choices
+        return RunFold(self._query, self._sessions, offered, self._working, *sources)
 
     @property
     def plan(self) -> list[PlanEntry]:
@@ -234,9 +238,42 @@ class RunFold:
         )
         return frozenset(task for (task,) in self._query(query))
 
-    def reason_not_started(self, task: str) -> str:
-        """Why a trial of this task that has no record remains."""
-        return SAME_ERROR if task in self.stopped else NOT_STARTED
+    def reason_not_started(self, task: str, model: str = "", axes: Mapping[str, str] | None = None) -> str:
+        """Why a trial that has no record remains."""
+        if task in self.stopped:
+            return SAME_ERROR
+        for entry in self._dependent_entries if axes else ():
+            if (entry.task, entry.model) == (task, model):
+                return _reason_to_wait(entry, axes or {}, self.choices) or NOT_STARTED
+        return NOT_STARTED
+
+    # Axis values that depend on others.
+
+    @cached_property
+    def choices(self) -> Mapping[ChoiceKey, AxisChoice]:
+        """The values that were chosen for those which depend on others."""
+        return self._choices() if self._dependent_entries else {}
+
+    @cached_property
+    def _dependent_entries(self) -> list[PlanEntry]:
+        return [entry for entry in self.plan if entry.depends]
+
+    def _waiting(self, entry: PlanEntry, recorded: Iterable[Standing]) -> dict[str, int]:
+        """By reason, how many trials of a task and model are not started because they wait for a choice."""
+        if not entry.depends or entry.task in self.stopped:
+            return {}
+        started: Counter[tuple[str, str]] = Counter()
+        for standing in recorded:
+            for place in standing.group.axes.items():
+                started[place] += standing.trials
+        return waiting_trials(entry, self.choices, started)
+
+    def _all_waiting(self) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        by_pair = self._standings_by_pair() if self._dependent_entries else {}
+        for entry in self._dependent_entries:
+            found.update(self._waiting(entry, by_pair.get((entry.task, entry.model), [])))
+        return dict(found)
 
     def _stopped_waiting(self, entry: PlanEntry, recorded: Iterable[Standing]) -> int:
         """How many trials of a task that was stopped are not started, of one model."""
@@ -337,7 +374,8 @@ class RunFold:
     @cached_property
     def counts(self) -> StateCounts:
         """How many trials of the plan are in which state."""
-        return StateCounts.of(self.planned, self._by_state(self._of_plan()), self._all_stopped_waiting())
+        stopped, waiting = self._all_stopped_waiting(), self._all_waiting()
+        return StateCounts.of(self.planned, self._by_state(self._of_plan()), stopped, waiting)
 
     def _all_stopped_waiting(self) -> int:
         if not self.stopped:
@@ -360,7 +398,8 @@ class RunFold:
 
     def _counts_of(self, entry: PlanEntry, found: Mapping[tuple[str, str], list[Standing]]) -> StateCounts:
         standings = found.get((entry.task, entry.model), [])
-        return StateCounts.of(entry.planned, self._by_state(standings), self._stopped_waiting(entry, standings))
+        stopped, waiting = self._stopped_waiting(entry, standings), self._waiting(entry, standings)
+        return StateCounts.of(entry.planned, self._by_state(standings), stopped, waiting)
 
     def _standings_by_pair(self) -> dict[tuple[str, str], list[Standing]]:
         found: dict[tuple[str, str], list[Standing]] = {}
@@ -407,7 +446,7 @@ class RunFold:
             standing = self.standings[number]
             by_state[standing.state, standing.reason] -= count
             by_state[State.UNFINISHED, NOT_UPLOADED] += count
-        return StateCounts.of(self.planned, by_state, self._all_stopped_waiting())
+        return StateCounts.of(self.planned, by_state, self._all_stopped_waiting(), self._all_waiting())
 
     @property
     def unassigned(self) -> int:
@@ -433,11 +472,17 @@ class RunFold:
     def spent(self) -> dict[tuple[str, str], Spent]:
         """What all attempts took, by task and model."""
         found: dict[tuple[str, str], Spent] = {}
-        for group, model, reused, figures in self._query("SELECT group_, model, reused, figures FROM spent"):
-            pair = self._pair(self.groups.get(group, _NO_GROUP))
-            spent = SpentFigures(*map(int, figures.split())).as_spent((model or pair[1], bool(reused)))
+        for group, spent in self.spent_by_group():
+            pair = self._pair(group)
             found[pair] = found.get(pair, Spent()).plus(spent)
         return found
+
+    def spent_by_group(self) -> Iterator[tuple[Group, Spent]]:
+        """The same by task, model and combination of axes, in parts."""
+        for group, model, reused, figures in self._query("SELECT group_, model, reused, figures FROM spent"):
+            known = self.groups.get(group, _NO_GROUP)
+            share = model or self._pair(known)[1], bool(reused)
+            yield known, SpentFigures(*map(int, figures.split())).as_spent(share)
 
     def samplings(self) -> dict[tuple[str, str], SamplingSums]:
         """How the samplings of the attempts that count went, by task and model; only where there are any."""
@@ -598,12 +643,14 @@ class RunFold:
         )
         return (RecordId(*row) for row in self._query(query, (pack_key(key),)))
 
-    def slots(self) -> Iterator[SlotValue]:
-        """Every score that counts, trial by trial; those of panels are among them."""
+    def slots(self, standings: Collection[int] | None = None) -> Iterator[SlotValue]:
+        """Every score that counts, trial by trial; those of panels are among them. Of trials with these `standings`
+        alone, if they are given.
+        """
         if not self.panels:
-            yield from self.recorded_slots()
+            yield from self.recorded_slots(standings)
             return
-        for _, group in groupby(self.recorded_slots(), _KEY):
+        for _, group in groupby(self.recorded_slots(standings), _KEY):
             yield from self._with_panels(list(group))
 
     def _with_panels(self, slots: list[SlotValue]) -> Iterator[SlotValue]:
@@ -615,13 +662,13 @@ class RunFold:
         for name, found in with_panels({slot.scorer: slot.value for slot in slots}, panels).items():
             yield slots[0]._replace(scorer=name, value=found.value, reason=found.reason)
 
-    def recorded_slots(self) -> Iterator[SlotValue]:
-        """Every score on record that counts, trial by trial."""
+    def recorded_slots(self, only: Collection[int] | None = None) -> Iterator[SlotValue]:
+        """Every score on record that counts, trial by trial; `only` as for `slots`."""
         names: dict[int, str] = dict(self._query("SELECT id, name FROM scorers"))
         standings = self.standings
         query = (
             "SELECT slots.key, scorer, standing, value, row FROM slots JOIN trials USING (key)"  # noqa: S608 - no value
-            f" WHERE {_COUNTING} ORDER BY slots.key, scorer, attempt"
+            f" WHERE {_COUNTING}{_with_standings(only)} ORDER BY slots.key, scorer, attempt"
         )
         for (key, scorer), rows in groupby(self._query(query), _KEY_AND_SCORER):
             *_, (_, _, standing, value, row) = rows
@@ -661,6 +708,19 @@ class RunFold:
                 before = sums.get(name, (0, 0.0))
                 sums[name] = before[0] + count, before[1] + total
         return found
+
+
+def _with_standings(only: Collection[int] | None) -> str:
+    return "" if only is None else f" AND standing IN ({','.join(map(str, only))})"
+
+
+def _reason_to_wait(entry: PlanEntry, axes: Mapping[str, str], choices: Mapping[ChoiceKey, AxisChoice]) -> str:
+    """Why a trial of a task and model waits for a choice; empty if it does not."""
+    for axis, value in axes.items():
+        others = entry.depends.get(axis, {}).get(value)
+        if others is not None and (entry.task, entry.model, axis, value) not in choices:
+            return waiting_reason(axis, others, list(entry.axes.get(axis, {})))
+    return ""
 
 
 def _state_by_slots(unfilled: list[str], failed: list[str]) -> tuple[State, str]:

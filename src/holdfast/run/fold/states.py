@@ -55,10 +55,16 @@ class StateCounts(msgspec.Struct, frozen=True):
     """By the limit that was reached, how many are limited."""
 
     @classmethod
-    def of(cls, planned: int, trials: Mapping[tuple[State, str], int], stopped: int = 0) -> "StateCounts":
+    def of(
+        cls,
+        planned: int,
+        trials: Mapping[tuple[State, str], int],
+        stopped: int = 0,
+        waiting: Mapping[str, int] | None = None,
+    ) -> "StateCounts":
         """The counts, given how many trials have records; those of the plan that have none are not started.
 
-        `stopped` of these belong to tasks that were stopped.
+        `stopped` of these belong to tasks that were stopped; others are `waiting`, for these reasons.
         """
         states: Counter[State] = Counter()
         for (state, _), count in trials.items():
@@ -68,7 +74,7 @@ class StateCounts(msgspec.Struct, frozen=True):
             planned=planned,
             finished=sum(states[state] for state in FINISHED),
             remaining=sum(states[state] for state in REMAINING),
-            remaining_by_reason=_reasons(trials, states[State.NOT_STARTED], stopped),
+            remaining_by_reason=_reasons(trials, states[State.NOT_STARTED], stopped, waiting or {}),
             limited_by_reason=_limits_reached(trials),
             **{state.value: states[state] for state in State},
         )
@@ -123,7 +129,9 @@ def _limits_reached(trials: Mapping[tuple[State, str], int]) -> dict[str, int]:
     return {reason: count for reason, count in found.items() if count}
 
 
-def _reasons(trials: Mapping[tuple[State, str], int], not_started: int, stopped: int) -> dict[str, int]:
+def _reasons(
+    trials: Mapping[tuple[State, str], int], not_started: int, stopped: int, waiting: Mapping[str, int]
+) -> dict[str, int]:
     found: Counter[str] = Counter()
     for wanted in (State.FAILED, State.UNFINISHED):
         for (state, reason), count in sorted(trials.items()):
@@ -131,7 +139,10 @@ def _reasons(trials: Mapping[tuple[State, str], int], not_started: int, stopped:
                 found[reason] += count
     stopped = min(stopped, not_started)
     found[SAME_ERROR] += stopped
-    found[NOT_STARTED] = not_started - stopped
+    left = not_started - stopped
+    found[NOT_STARTED] = max(left - sum(waiting.values()), 0)
+    for reason, count in waiting.items():
+        found[reason] += min(count, left)
     return {reason: count for reason, count in found.items() if count}
 
 

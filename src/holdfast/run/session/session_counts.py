@@ -104,6 +104,14 @@ class SessionCounts:
 
         return self._ask_fold(unfilled_in)
 
+    def ask(self, question: Callable[[RunReader], T]) -> T:
+        """Asks a question about the run, by what is durable now.
+
+        Raises:
+            StorageFailure: what was written cannot be read.
+        """
+        return self._ask_fold(question)
+
     def _ask_fold(self, question: Callable[[RunReader], T]) -> T:
         """Asks a reader that knows everything which is durable now."""
         if self._feed.catch_up() and self._is_newest():

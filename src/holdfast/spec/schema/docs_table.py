@@ -61,7 +61,7 @@ def _documented(found: Iterator[FieldPlace]) -> Iterator[FieldPlace]:
     """Values, and maps whose entries may come and go."""
     for place in found:
         within = block_within(place.field.type)
-        if within is None or within[1] == ".*":
+        if within is None or "*" in within[1]:
             yield place
 
 

@@ -94,8 +94,19 @@ def block_within(hint: Any) -> tuple[type[Block], str] | None:
             return member, ""
         if origin is dict and is_block(arguments[1]):
             return arguments[1], ".*"
+        if origin is dict and (named := _blocks_by_name(arguments[1])):
+            return named, ".*.*"
         if origin is list and is_block(arguments[0]):
             return arguments[0], "[]"
+    return None
+
+
+def _blocks_by_name(hint: Any) -> type[Block] | None:
+    """The block of a map of blocks, where that is one of the types of a value."""
+    for member in members(hint):
+        arguments = typing.get_args(member)
+        if typing.get_origin(member) is dict and is_block(arguments[1]):
+            return typing.cast("type[Block]", arguments[1])
     return None
 
 

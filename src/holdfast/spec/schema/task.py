@@ -6,8 +6,9 @@ import msgspec
 
 from holdfast.spec.code_reference import is_code_reference
 from holdfast.spec.schema.agent import AgentSpec
+from holdfast.spec.schema.axis import AxisValue
 from holdfast.spec.schema.drift import Block, Drift
-from holdfast.spec.schema.field_types import Cost, Count, LargeCount, Seconds, Words
+from holdfast.spec.schema.field_types import Cost, Count, LargeCount, Name, Seconds, Words
 from holdfast.spec.schema.runner import TaskRunner
 from holdfast.spec.schema.sampling import SamplingSpec
 from holdfast.spec.schema.workspace import WorkspaceSpec
@@ -91,6 +92,26 @@ class TaskSpec(Block, frozen=True):
     """How often every sample is asked. Scores are averaged per sample before errors are computed. Default: 1, or what a
     Python task says.
     Example: `4`
+    """
+
+    axes: Annotated[dict[Name, list[Name] | dict[Name, AxisValue]], Drift.ADDITIVE] = msgspec.field(
+        default_factory=dict
+    )
+    """The axes of the grid: every sample is asked with every combination of their values, and results are reported
+    per value. An axis is a list of values, or a map of values with what is special about each. In templates,
+    `{axes.tier}` is the value of the axis `tier`.
+    Example: `{tier: [T0, T1], subtest: {a: null, b: {system: Be brief.}}}`
+    """
+
+    include: Annotated[list[dict[Name, Name]], Drift.ADDITIVE] = msgspec.field(default_factory=list)
+    """Only these combinations of axis values; one that names some axes stands for all values of the others. Default:
+    all.
+    Example: `[{tier: T0}, {tier: T1, subtest: a}]`
+    """
+
+    exclude: Annotated[list[dict[Name, Name]], Drift.ADDITIVE] = msgspec.field(default_factory=list)
+    """Not these combinations of axis values, written as for `include`. Default: none.
+    Example: `[{tier: T1, subtest: b}]`
     """
 
     scorers: Annotated[list[str | dict[str, Any]], Drift.SCORING] = msgspec.field(default_factory=list)

@@ -18,6 +18,7 @@ from holdfast.run.core.records import TaskCode
 from holdfast.run.drift.gate import refused_difference
 from holdfast.spec import Drift, EvalSpec, ModelSpec, TaskSpec, plain_data
 from holdfast.spec.compare import Difference, model_identity, prompt_variants, scorers_by_name
+from holdfast.spec.grid import NO_OVERRIDES, axis_entries
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.tasks.source.code_files import CodeBase
 
@@ -49,6 +50,7 @@ class MemberComparison:
         found = [*self._models(), *self._tasks(code, code_now)]
         for name in self._saved.tasks.keys() & self._offered.tasks.keys():
             found += _renamed_variants(name, self._saved.tasks[name], self._offered.tasks[name])
+            found += _renamed_values(name, self._saved.tasks[name], self._offered.tasks[name])
             found += self._renamed_scorers(name)
         return found
 
@@ -147,3 +149,15 @@ def _renamed_variants(name: str, saved: TaskSpec, offered: TaskSpec) -> Iterator
     place = f"{key_path('tasks', name)}.prompt"
     for old, new in _pairs(left, added, lambda old, new: before[old] == after[new]).items():
         yield renamed(place, "prompt", old, new)
+
+
+def _renamed_values(name: str, saved: TaskSpec, offered: TaskSpec) -> Iterator[Difference]:
+    """Axis values that come under another name. Of one with nothing special about it, the name is all that it is."""
+    before, after = axis_entries(saved), axis_entries(offered)
+    for axis in before.keys() & after.keys():
+        old_values, new_values = before[axis], after[axis]
+        left, added = _left_and_added(old_values, old_values, new_values)
+        told = [value for value in left if old_values[value] != NO_OVERRIDES]
+        place = key_path(f"{key_path('tasks', name)}.axes", axis)
+        pairs = _pairs(told, added, lambda old, new, a=old_values, b=new_values: a[old] == b[new])  # type: ignore[misc]
+        yield from (renamed(place, "axis value", old, new) for old, new in pairs.items())

@@ -19,6 +19,7 @@ from holdfast.run.drift.code_changes import code_changes, is_lost
 from holdfast.run.drift.gate import UnsteadyNames
 from holdfast.spec import plain_data
 from holdfast.spec.compare import model_identity
+from holdfast.tasks.grid.axis_files import file_key
 from holdfast.tasks.solver import Generate
 
 _NO_MATTER_TO_ANSWERS = {"target", "operations"}
@@ -64,9 +65,12 @@ class TrialIdentities:
         if entry.use or entry.solver:
             own: Any = [self._settings(task.name, axes), entry.args, entry.prompt, entry.choices]
         else:
-            own = [task.task.solver_identity(task.dataset[position], axes), plain_data(task.limits)]
+            chosen = task.chosen_for(model, axes)
+            own = [task.task.solver_identity(task.dataset[position], axes, chosen), plain_data(task.limits)]
             # Only then, so that a trial without it is the one that it always was.
             own += [] if task.max_iterations is None else [task.max_iterations]
+        if task.task.grid is not None:
+            own = [own, self._axis_identity(task, model, axes)]
         # The messages of a plain prompt are all that it makes of a sample: other columns do not matter to it.
         is_prompt = isinstance(task.task.solver, Generate) and not task.task.solver.is_sampled and not entry.use
         return (
@@ -78,6 +82,25 @@ class TrialIdentities:
             spec.deterministic,
             [(name, *self._model_identity(name)) for name in other_models(task.task)],
         )
+
+    def _axis_identity(self, task: PlannedTask, model: str, axes: Mapping[str, str]) -> Any:
+        """What the axis values of a trial bring, and the value that was chosen for one that depends on others."""
+        if (grid := task.task.grid) is None:
+            return None
+        chosen, files = task.chosen_for(model, axes), self._code[task.name].axis_files
+        lines = [(axis, [axes[axis], *chosen.get(axis, ())]) for axis in sorted(axes)]
+        keys = [
+            file_key(axis, value, path)
+            for axis, line in lines
+            for value in line
+            for path in grid.value(axis, value).files
+        ]
+        depends = [axis for axis, value in axes.items() if grid.value(axis, value).best_of]
+        return [
+            grid.identity_at(axes, chosen),
+            [(key, files.get(key)) for key in keys],
+            [chosen.get(one) for one in depends],
+        ]
 
     def _model_identity(self, name: str) -> tuple[bytes, bytes]:
         """What the replies of a model depend on."""

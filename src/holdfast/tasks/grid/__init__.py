@@ -1,0 +1,1 @@
+"""The axes of a task: what is special about each value, and which combinations are run."""
