@@ -30,6 +30,7 @@ from holdfast.tasks.from_spec import adapt_task, build_task, with_keys_of
 from holdfast.tasks.judges.panels import judge_slots, judging_models
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
+from holdfast.tasks.stages import is_staged
 from holdfast.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -194,9 +195,16 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
         max_retries=_or_default(entry.runner.max_retries, spec.runner.max_retries),
         source=input_name(name, entry),
         fail_fast=_or_default(entry.runner.fail_fast, spec.runner.fail_fast),
+        result_files=_has_result_files(task, entry, spec),
         listed=listed,
     )
     return planned, watch
+
+
+def _has_result_files(task: Task, entry: TaskSpec, spec: EvalSpec) -> bool:
+    """Whether finished trials get files of their own: where that is not said, those of a solver with stages."""
+    chosen = _or_default(entry.runner.result_files, spec.runner.result_files)
+    return is_staged(task.solver) if chosen is None else chosen
 
 
 def _or_default(own: T | None, default: T) -> T:

@@ -21,6 +21,7 @@ from holdfast.journal.index.database import remove_index
 from holdfast.run.clean.rewrite_journal import JournalRewriter, verify_rewrite
 from holdfast.run.core.codec import citation
 from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import OF_STAGE
 from holdfast.run.core.run_id import check_openable, identify_run
 from holdfast.run.drift.served_names import has_several_names
 from holdfast.run.fold.reader import RunReader, write_index
@@ -56,6 +57,7 @@ class CleanedSteps(msgspec.Struct):
 
 class _Key(msgspec.Struct):
     trial: str = ""
+    step: str = ""
 
 
 _key_decoder = msgspec.json.Decoder(_Key)
@@ -70,14 +72,21 @@ class _Transcripts:
         self._trials = {trial.key for trial in finished if trial.has_spare_transcript}
 
     def __call__(self, line: bytes) -> bool:
-        return line.startswith(_MARKS) and self.trial(line) in self._trials
+        if not line.startswith(_MARKS):
+            return False
+        key = self._key(line)
+        # The outcomes of stages are few, and another attempt may begin from them.
+        return key.trial in self._trials and not key.step.startswith(OF_STAGE)
+
+    def trial(self, line: bytes) -> str:
+        return self._key(line).trial
 
     @staticmethod
-    def trial(line: bytes) -> str:
+    def _key(line: bytes) -> _Key:
         try:
-            return _key_decoder.decode(line).trial
+            return _key_decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return ""
+            return _Key()
 
 
 def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = None) -> CleanedSteps:
