@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holdfast.api.evaluate import evaluate, evaluate_async
     from holdfast.api.fork import fork
     from holdfast.api.model_set import ModelSet
+    from holdfast.api.reading.result_files import write_result
     from holdfast.api.rescore import rescore, rescore_async
     from holdfast.api.run import Run
     from holdfast.api.sample import sample
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from holdfast.tasks.scorers.numeric import numeric
     from holdfast.tasks.scorers.regex import regex
     from holdfast.tasks.solver import generate
+    from holdfast.tasks.stages import Stage
     from holdfast.tasks.task import Task, task
     from holdfast.tasks.tools.agent import agent
     from holdfast.tasks.tools.tool import Tool, tool
@@ -102,7 +104,9 @@ _HOMES = {
     "recover": "holdfast.run.remote.recover",
     "recover_async": "holdfast.run.remote.recover",
     "regex": "holdfast.tasks.scorers.regex",
+    "Stage": "holdfast.tasks.stages",
     "rescore": "holdfast.api.rescore",
+    "write_result": "holdfast.api.reading.result_files",
     "rescore_async": "holdfast.api.rescore",
     "sample": "holdfast.api.sample",
     "scorer": "holdfast.tasks.scorers.function",
@@ -133,6 +137,7 @@ __all__ = [
     "Sample",
     "Score",
     "ScoreScope",
+    "Stage",
     "StepError",
     "StepInterrupted",
     "StorageFailure",
@@ -169,6 +174,7 @@ __all__ = [
     "scorer",
     "task",
     "tool",
+    "write_result",
 ]
 
 

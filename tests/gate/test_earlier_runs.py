@@ -24,7 +24,7 @@ from durable import formats_of, snapshot
 from holdfast.journal import FORMAT
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import TrialRecord
-from holdfast.run.core.result_file import write_result
+from holdfast.run.core.result_file import write_result_file
 from holdfast.storage import RealFileSystem
 
 EARLIER = Path(__file__).parents[1] / "data" / "earlier"
@@ -433,7 +433,7 @@ def test_a_repair_of_an_earlier_run_keeps_its_format(earlier, name):
     known = {record["trial"] for record in run.of_type("trial")}
     new = next(record for record in run.of_type("trial", "forked") if record["trial"] not in known)
     fields = {key: value for key, value in new.items() if key not in {"id", "type"}}
-    write_result(RealFileSystem(), Layout(run.run), msgspec.convert({"type": "trial", **fields}, TrialRecord))
+    write_result_file(RealFileSystem(), Layout(run.run), msgspec.convert({"type": "trial", **fields}, TrialRecord))
     before, finished = snapshot(run.run / "journal"), run.json("status", "run")["finished"]
     repaired = run.json("repair", "run")
     assert (repaired["difference"], repaired["session"] > 0) == (1, True)

@@ -23,7 +23,7 @@ from holdfast.run.core.result_file import (
     encode_result,
     read_result,
     read_results,
-    write_result,
+    write_result_file,
 )
 from holdfast.storage import RealFileSystem
 from holdfast.testing import FaultyFileSystem
@@ -104,7 +104,7 @@ def test_every_field_of_a_trial_is_drawn():
 def test_resume_33_every_field_of_a_result_survives_its_file(tmp_path_factory, trial):
     """read(write(x)) is x, for random values of every field."""
     layout = Layout(tmp_path_factory.mktemp("run"))
-    path = write_result(RealFileSystem(), layout, trial)
+    path = write_result_file(RealFileSystem(), layout, trial)
     assert path == layout.artifacts / trial.trial / "result.json"
     assert read_result(path) == trial
 
@@ -207,7 +207,7 @@ def test_recovery_15_an_oversized_file_is_a_fault_and_none_is_written(layout):
     """Whatever lies there, reading it takes bounded memory; and what is written can be read."""
     assert "larger than any result" in reason(layout, b" " * (RESULT_BYTES + 1))
     with pytest.raises(UsageError, match="larger than"):
-        write_result(RealFileSystem(), layout, msgspec.structs.replace(SOUND, task="x" * RESULT_BYTES))
+        write_result_file(RealFileSystem(), layout, msgspec.structs.replace(SOUND, task="x" * RESULT_BYTES))
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "dangling link"])
@@ -233,14 +233,14 @@ def test_files_of_a_newer_version_keep_fields_that_this_one_does_not_know(layout
 def test_a_key_that_is_no_name_is_refused(layout, key):
     """Nothing is ever written outside of the trial's own directory."""
     with pytest.raises(UsageError, match="cannot name a directory"):
-        write_result(RealFileSystem(), layout, msgspec.structs.replace(SOUND, trial=key))
+        write_result_file(RealFileSystem(), layout, msgspec.structs.replace(SOUND, trial=key))
 
 
 @pytest.mark.parametrize("operation", ["create", "write", "sync", "rename"])
 def test_a_result_is_replaced_whole_or_not_at_all(layout, operation):
     """A disk that fails half-way leaves the result before it."""
-    write_result(RealFileSystem(), layout, SOUND)
+    write_result_file(RealFileSystem(), layout, SOUND)
     fs = FaultyFileSystem(RealFileSystem(), [DiskFault(operation, 1, errno.ENOSPC)])
     with pytest.raises(OSError, match="No space"):
-        write_result(fs, layout, msgspec.structs.replace(SOUND, attempt=3))
+        write_result_file(fs, layout, msgspec.structs.replace(SOUND, attempt=3))
     assert read_result(layout.artifacts / "t1" / "result.json") == SOUND

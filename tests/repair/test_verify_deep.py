@@ -24,7 +24,7 @@ from holdfast.journal import BLOB_BYTES
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, Status, StepRecord, TrialRecord
-from holdfast.run.core.result_file import write_result
+from holdfast.run.core.result_file import write_result_file
 from holdfast.storage import RealFileSystem
 
 
@@ -75,7 +75,7 @@ def test_recovery_20_a_run_that_was_carried_out_is_sound_to_the_bottom(ran, told
 def test_recovery_20_a_run_with_files_is_sound_to_the_bottom(tmp_path, planned, told):
     """Result files that say the same, and artifacts with the content that is cited."""
     root, ends = planned
-    path = write_result(RealFileSystem(), Layout(root), ends[0])
+    path = write_result_file(RealFileSystem(), Layout(root), ends[0])
     digest = blake2b(path.read_bytes(), digest_size=16).hexdigest()
     cited = msgspec.structs.replace(ends[0], artifacts={"result.json": digest})
     record(root, *whole(cited))

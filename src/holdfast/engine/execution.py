@@ -69,6 +69,7 @@ from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.fold.rows.trial_row import PAUSED
 from holdfast.run.fold.states import SAME_ERROR, State, StateCounts
 from holdfast.run.session.place_watch import watching_place
+from holdfast.run.session.result_writer import ResultWriter
 from holdfast.run.session.session import RunSession
 from holdfast.spec import EvalSpec, plain_data
 from holdfast.storage.leases.forked_children import marking_commands
@@ -160,6 +161,7 @@ class Execution:
         self._failed = FailedTrials(KeySet(fold.keys(State.FAILED)), KeySet(fold.failed_in_slots()))
         self._counts = CallCounts()
         self._step_threads = StepThreads()
+        self._results = ResultWriter(session.reader.fs, session.held, session.lease.check, session.derived)
         self.events = Events()
         self.settings = LiveSettings(prepared.spec)
         self._limits, holds = EvalLimits(prepared.spec), Holds(self._clock)
@@ -312,6 +314,7 @@ class Execution:
             redone_by=self._selection.redone_by,
             until=self._selection.until,
             root=self._session.layout.root,
+            results=self._results,
         )
         return TrialRunner(environment, self._models, history, self._fail_fast)
 
@@ -412,6 +415,7 @@ class Execution:
         finally:
             self._interrupt.remove()
             self._step_threads.close()
+            self._results.close()
             for opened in self._models.values():
                 await guard(opened.provider.close())
         ended = self._with_uploads(replace(self._end(failure), failures=self._session.failures()))

@@ -2,7 +2,7 @@
 
 `reach(name)` is called at every boundary between two durable states. It does nothing unless the process was started
 with `HOLDFAST_CRASH_AT=name` or `HOLDFAST_CRASH_AT=name:n`: then the n-th arrival there ends the process with SIGKILL,
-as the machine would. The test suite kills at every point of POINTS and MAINTENANCE in turn.
+as the machine would. The test suite kills at every point of POINTS, MAINTENANCE and RESULTS in turn.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ MAINTENANCE = (
     "spool.file-removed",
 )
 """Points that only the commands `repair`, `clean` and `recover` reach."""
+RESULTS = ("result.written",)
+"""Points that only sessions with result files reach."""
 
 
 class _ArmedCrash:
@@ -58,7 +60,7 @@ class _ArmedCrash:
 
     def __init__(self, order: str) -> None:
         name, _, count = order.partition(":")
-        if name not in (known := POINTS + MAINTENANCE):
+        if name not in (known := POINTS + MAINTENANCE + RESULTS):
             raise ValueError(
                 f"HOLDFAST_CRASH_AT names {name!r}, which is not a crash point; points are: {', '.join(known)}"
             )

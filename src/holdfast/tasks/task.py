@@ -75,8 +75,8 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 class Task:
     """Samples, a solver and scorers; give either samples or a dataset."""
 
-    later_fields: ClassVar[frozenset[str]] = frozenset({"max_iterations"})
-    """Fields that tasks have gained since digests of code are taken."""
+    later_fields: ClassVar[frozenset[str]] = frozenset({"grid", "max_iterations"})
+    """Fields that are newer than the first digests of code: they count in them only where they are used."""
 
     samples: Iterable[Sample] | None = None
     dataset: DatasetSpec | None = None
@@ -109,9 +109,6 @@ class Task:
 
     grid: AxisGrid | None = None
     """What an eval file says of the axes: what is special about each value, and which combinations are run."""
-
-    later_fields: ClassVar[frozenset[str]] = frozenset({"grid"})
-    """Fields that are newer than the first digests of code: they count in them only where they are used."""
 
     @overload
     def __init__(self, *, solver: Solver = ..., scorers: object, **options: Unpack[TaskOptions]) -> None: ...

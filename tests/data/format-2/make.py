@@ -50,7 +50,7 @@ from holdfast.run.core.records import (
     TrialRecord,
     UsageShare,
 )
-from holdfast.run.core.result_file import write_result
+from holdfast.run.core.result_file import write_result_file
 from holdfast.spec import load_eval, plain_data, resolve
 from holdfast.storage import RealFileSystem
 
@@ -310,7 +310,7 @@ def make(root: Path) -> None:
     journal.leave()
     with (layout.journal / SegmentId(3, 0, 1).filename(sealed=False)).open("ab") as torn:
         torn.write(encode_header(decode_header(doubtful)._replace(session=3, seq=4, stored=5000))[:100] + b"half")  # type: ignore[union-attr]
-    write_result(
+    write_result_file(
         _FS, layout, trials.end("fr", Status.VALID, scores={"exact": 1.0}, usage=Usage(10, 5), calls=1, tries=1)
     )
     write_config(_FS, layout.config, [session(1, PRICES[0]), begun, resumed])

@@ -41,8 +41,8 @@ def command(  # noqa: PLR0913 - each is an option
     eval_file: Path | None,
     where: str | None,
     redo: str | None,
-    start_from: str,
-    until: str,
+    start_from: str | None,
+    until: str | None,
     bounds: list[ScoreBound],
     *,
     as_json: bool,
@@ -57,7 +57,7 @@ def command(  # noqa: PLR0913 - each is an option
     """
     if start_from and redo is not None:
         raise UsageError("--from and --redo cannot be combined.", hint="Select the trials of --from with --where.")
-    selection = SelectionRequest(where, redo, start_from=start_from, until=until)
+    selection = SelectionRequest(where, redo, start_from=start_from or "", until=until or "")
     print_env_warnings(eval_file)
     offer = offer_eval(dict(parse_arguments(settings)), eval_file, settings=settings)
     with naming_offer(eval_file):

@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913 - each is an option
     run_dir: str | None,
     reuse: tuple[str, ...],
     bounds: list[ScoreBound],
-    until: str,
+    until: str | None,
     *,
     or_resume: bool,
     dry_run: bool,
@@ -93,7 +93,7 @@ def command(  # noqa: PLR0913 - each is an option
         source=eval_file,
         warnings=warnings,
         check_plan=partial(check_bounds, bounds),
-        selection=SelectionRequest(until=until),
+        selection=SelectionRequest(until=until or ""),
         fork_words=fork_words,
         run_words=run_words,
     )

@@ -10,7 +10,6 @@ _STAGE = click.Choice(STAGES)
 until_option = click.option(
     "--until",
     type=_STAGE,
-    default="",
     show_choices=False,
     metavar="STAGE",
     help=f"Stop every trial after this stage: {', '.join(STAGES)}. A resume without it continues from there.",
@@ -19,7 +18,6 @@ from_option = click.option(
     "--from",
     "start_from",
     type=_STAGE,
-    default="",
     show_choices=False,
     metavar="STAGE",
     help="Run trials again from this stage on, and keep what came before; --where selects them, finished ones too.",

@@ -51,6 +51,8 @@ class PlannedTask(NamedTuple):
     """The name of the input that its rows come from."""
     fail_fast: bool = True
     """Whether the task is stopped if its first trials all fail with the same error."""
+    result_files: bool = False
+    """Whether finished trials get files of their own."""
     versions: Mapping[str, str] = {}
     """By scorer, the slots that have another name than the scorer: those of a version that came later."""
     scores_that_hold: ScoresThatHold | None = None

@@ -202,6 +202,7 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
         max_retries=_or_default(entry.runner.max_retries, spec.runner.max_retries),
         source=input_name(name, entry),
         fail_fast=_or_default(entry.runner.fail_fast, spec.runner.fail_fast),
+        result_files=_has_result_files(task, entry, spec),
         listed=listed,
         by_model=by_model,
         choices={},
@@ -261,6 +262,12 @@ def _check_deciding_scorer(planned: PlannedTask, place: str, scorer: str | None)
             f"{place}.scorer is {scorer!r}, which the task does not have; it has {listing(names)}.",
             hint=did_you_mean(scorer, names),
         )
+
+
+def _has_result_files(task: Task, entry: TaskSpec, spec: EvalSpec) -> bool:
+    """Whether finished trials get files of their own: where that is not said, those of a solver with stages."""
+    chosen = _or_default(entry.runner.result_files, spec.runner.result_files)
+    return is_staged(task.solver) if chosen is None else chosen
 
 
 def _or_default(own: T | None, default: T) -> T:

@@ -88,8 +88,8 @@ def _planned_task(name: str, task: Task, dataset: Dataset, model: str, choices: 
     limits = task.limits or TrialLimits()
     # A replay takes other time than the trial did.
     untimed = TrialLimits(tokens=limits.tokens, cost=limits.cost)
-    asked = {"max_iterations": task.max_iterations, "choices": choices}
-    return PlannedTask(name, task, dataset, (model,), (), task.epochs, untimed, 0, **asked)
+    planned = PlannedTask(name, task, dataset, (model,), (), task.epochs, untimed, max_retries=0)
+    return planned._replace(max_iterations=task.max_iterations, choices=choices)
 
 
 def _position(dataset: Dataset, sample: str, label: str) -> int:

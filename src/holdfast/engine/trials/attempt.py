@@ -68,7 +68,7 @@ class Attempt:
     async def run(self, grant: CapacityGrant) -> TrialRecord:
         """The record of how the attempt ended; it is not yet written."""
         for record in self._state.kept:
-            self._sink.put(msgspec.structs.replace(record, about=self._trial.about()))
+            await self._sink.keep(msgspec.structs.replace(record, about=self._trial.about()))
         if self.answer is None:
             outcome = await guard(self._solve_and_record(grant))
             if self._trial.account.limit:
@@ -109,7 +109,7 @@ class Attempt:
             about=self._trial.about(),
         )
         # Where a scorer may take long or cost money, the answer is durable before it begins.
-        if self._scorers.has_awaited:
+        if self._scorers.has_awaited or self._planned.task.result_files:
             await self._sink.keep(answer)
         else:
             self._sink.put(answer)

@@ -133,6 +133,10 @@ class TrialRunner:
             will_retry = end.status is Status.FAILED and has_retries and attempt.is_worth_a_retry
             if will_retry:
                 end = msgspec.structs.replace(end, will_retry=True)
+            if planned.task.result_files and end.status.is_kept and self._environment.results is not None:
+                # Before the journal says that it is finished: from then on the file is there, whatever happens to it.
+                with trial.activity.in_flight():
+                    await self._environment.results.write(end, attempt.answer)
             await self._record_end(planned, trial, end, will_retry=will_retry)
             if attempt.solver_in_stages is not None and end.status is not Status.UNFINISHED and not will_retry:
                 await clean_up(self._environment, attempt.solver_in_stages, trial, end.status)

@@ -22,6 +22,7 @@ from holdfast.engine.trials.record_sink import RecordSink
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.step_threads import StepThreads
 from holdfast.models.message import Request
+from holdfast.run.core.records import AnswerRecord, TrialRecord
 
 
 class RecordOnly(Protocol):
@@ -29,6 +30,12 @@ class RecordOnly(Protocol):
 
     async def miss_call(self, key: str, request: Request) -> NoReturn: ...
     async def miss_step(self, key: str, name: str, arguments: Any) -> NoReturn: ...
+
+
+class ResultSink(Protocol):
+    """Takes results of trials, for their files."""
+
+    async def write(self, trial: TrialRecord, answer: AnswerRecord | None) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +73,7 @@ class TrialEnvironment:
     """The stage after which trials are left for a later session; empty where none is."""
     root: Path | None = None
     """The directory of the run on this machine; None where trials only follow their record."""
+    results: ResultSink | None = None
+    """Takes the results of finished trials of tasks with result files, before they are recorded."""
     record_only: RecordOnly | None = None
     """Set where trials only follow their record: nothing else is done."""

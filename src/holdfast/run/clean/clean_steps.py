@@ -21,6 +21,7 @@ from holdfast.journal.index.database import remove_index
 from holdfast.run.clean.rewrite_journal import JournalRewriter, verify_rewrite
 from holdfast.run.core.codec import citation
 from holdfast.run.core.layout import Layout
+from holdfast.run.core.records import OF_STAGE
 from holdfast.run.core.run_id import check_openable, identify_run
 from holdfast.run.drift.served_names import has_several_names
 from holdfast.run.fold.reader import RunReader, write_index
@@ -58,6 +59,7 @@ class CleanedSteps(msgspec.Struct):
 
 class _Key(msgspec.Struct):
     trial: str = ""
+    step: str = ""
 
 
 _key_decoder = msgspec.json.Decoder(_Key)
@@ -79,17 +81,24 @@ class _Transcripts:
             self._final.add(line)
 
     def __call__(self, line: bytes) -> bool:
-        return line.startswith(_MARKS) and self.trial(line) in self._trials and line not in self._final
+        if not line.startswith(_MARKS):
+            return False
+        key = self._key(line)
+        # The outcomes of stages are few, and another attempt may begin from them.
+        return key.trial in self._trials and not key.step.startswith(OF_STAGE) and line not in self._final
 
     def close(self) -> None:
         self._final.close()
 
+    def trial(self, line: bytes) -> str:
+        return self._key(line).trial
+
     @staticmethod
-    def trial(line: bytes) -> str:
+    def _key(line: bytes) -> _Key:
         try:
-            return _key_decoder.decode(line).trial
+            return _key_decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return ""
+            return _Key()
 
 
 def clean_steps(root: Path, *, dry_run: bool = False, fs: FileSystem | None = None) -> CleanedSteps:

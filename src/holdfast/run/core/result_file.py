@@ -1,7 +1,7 @@
 """`artifacts/<trial>/result.json`: a copy of a trial's result, in case the journal is lost.
 
-The file holds the trial's record and a checksum over it. It is written atomically, and only after the journal has
-recorded that the trial is finished. Reading never raises: an incomplete or changed file, or one without a verdict, is
+The file holds the trial's record, its answer, and a checksum over both. It is written atomically, before the journal
+says that the trial is finished. Reading never raises: an incomplete or changed file, or one without a verdict, is
 a ResultFileFault that says why, and never a result.
 """
 
@@ -18,15 +18,16 @@ import msgspec
 
 from holdfast.digests import content_digest
 from holdfast.errors import UsageError
-from holdfast.run.core.keys.key_free_records import key_free_line
+from holdfast.run.core.keys.key_free_records import key_free_line, without_keys
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import Status, TrialRecord
+from holdfast.run.core.records import AnswerRecord, Status, TrialRecord
 from holdfast.storage.filesystem import FileSystem, write_atomically
 
 RESULT = "result.json"
 RESULT_BYTES = 8 << 20
 """A larger file is not a result: reading takes bounded memory, whatever the file is."""
-_CHECKSUM = "checksum"
+_CHECKSUM, _ANSWER = "checksum", "answer"
+_OF_ANSWER = ("text", "value", "unscored")
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -38,29 +39,51 @@ class ResultFileFault(msgspec.Struct, frozen=True):
     reason: str
 
 
-def write_result(fs: FileSystem, layout: Layout, trial: TrialRecord) -> Path:
+def write_result_file(fs: FileSystem, layout: Layout, trial: TrialRecord, answer: AnswerRecord | None = None) -> Path:
     """Writes the result file of a trial; after a crash it is the old one, the new one, or missing.
 
     Raises:
         UsageError: the trial cannot be written as a file.
         OSError: the disk failed.
     """
-    data = encode_result(trial)
-    directory = layout.artifacts / _directory_name(trial.trial)
-    with contextlib.suppress(FileExistsError):
-        fs.make_directory(directory)
+    data = encode_result(trial, answer)
+    directory = make_directory_of(fs, layout, trial)
     fs.sync_directory(layout.artifacts)
     write_atomically(fs, directory / RESULT, data)
     return directory / RESULT
 
 
-def encode_result(trial: TrialRecord) -> bytes:
-    """The bytes of a result file.
+def make_directory_of(fs: FileSystem, layout: Layout, trial: TrialRecord) -> Path:
+    """The directory of a trial's files, which exists from now on; it is not synced.
+
+    Raises:
+        UsageError: the key of the trial is no name of a directory.
+        OSError: the disk failed.
+    """
+    directory = layout.artifacts / _directory_name(trial.trial)
+    with contextlib.suppress(FileExistsError):
+        fs.make_directory(directory)
+    return directory
+
+
+def encode_result(trial: TrialRecord, answer: AnswerRecord | None = None) -> bytes:
+    """The bytes of a result file; an answer that makes it too large is left out.
 
     Raises:
         UsageError: the trial holds something that JSON cannot, or is too large.
     """
-    content = msgspec.json.decode(key_free_line(trial)[0])
+    if answer is None:
+        return _encoded(trial, {})
+    answer = without_keys(answer)
+    kept = {name: value for name in _OF_ANSWER if (value := getattr(answer, name))}
+    try:
+        return _encoded(trial, {_ANSWER: {"text": answer.text, **kept}})
+    except UsageError:
+        return _encoded(trial, {})
+
+
+def _encoded(trial: TrialRecord, more: dict[str, Any]) -> bytes:
+    content = msgspec.json.decode(key_free_line(trial)[0]) | more
     # Also written if there are no scores: a file without the field has lost them.
     content.setdefault("scores", {})
     data = msgspec.json.encode({**content, _CHECKSUM: content_digest(_sorted_json(content))})
@@ -93,12 +116,16 @@ class ResultFile(NamedTuple):
     trial: TrialRecord
     digest: str
     """Under which a record cites the file."""
+    answer: AnswerRecord | None = None
 
 
 def _load_result_file(path: Path) -> ResultFile | ResultFileFault:
     try:
         data = _read_regular_file(path)
-        return ResultFile(path, _decode_trial(_decode_object(data), path.parent.name), content_digest(data))
+        content = _decode_object(data)
+        answer = content.get(_ANSWER)
+        trial = _decode_trial(content, path.parent.name)
+        return ResultFile(path, trial, content_digest(data), _decode_answer(trial, answer))
     except _InvalidResultError as error:
         return ResultFileFault(result_location(path), str(error))
     except OSError as error:
@@ -153,6 +180,22 @@ def _decode_trial(content: dict[str, Any], directory: str) -> TrialRecord:
     if trial.trial != directory:
         raise _InvalidResultError(f"it belongs to the trial {trial.trial}")
     return trial
+
+
+def _decode_answer(trial: TrialRecord, answer: object) -> AnswerRecord | None:
+    if answer is None:
+        return None
+    try:
+        kept = msgspec.convert(answer, _WrittenAnswer)
+    except msgspec.ValidationError as error:
+        raise _InvalidResultError(f"its answer is not one: {error}") from None
+    return AnswerRecord(trial=trial.trial, attempt=trial.attempt, **msgspec.structs.asdict(kept))
+
+
+class _WrittenAnswer(msgspec.Struct, frozen=True):
+    text: str = ""
+    value: Any = None
+    unscored: str = ""
 
 
 def _check_verdict(content: dict[str, Any]) -> None:

@@ -44,6 +44,8 @@ def compare_end(reader: RunReader | None, trial: TrialRecord) -> EndComparison:
     final = [end for end in _ends(reader, trial.trial) if end.status is not Status.UNFINISHED]
     if same := [end for end in final if end.attempt == trial.attempt]:
         return _compare_contents(min(same, key=lambda end: not end.status.is_kept), trial)
+    if reader is not None and _is_started(reader, trial):
+        return EndComparison(EndMatch.OPEN)
     counted = _counted(reader, trial.trial)
     if not counted:
         return EndComparison(EndMatch.NEW)
@@ -61,6 +63,15 @@ def _ends(reader: RunReader | None, key: str) -> list[TrialRecord]:
     placed = sorted(reader.lines_of(trial, "trial"), key=lambda item: (item.ident != trial.end_id, item.ident))
     records = (reader.read(item.line) for item in placed)
     return [record for record in records if isinstance(record, TrialRecord)]
+
+
+def _is_started(reader: RunReader, trial: TrialRecord) -> bool:
+    """Whether the journal is whole and has started this attempt: its process ended between the file and the journal.
+
+    The journal wins: the attempt continues on resume, and writes the file again.
+    """
+    found = reader.fold.find(trial.trial)
+    return found is not None and found.row.attempt == trial.attempt and not reader.has_losses()
 
 
 def _counted(reader: RunReader | None, key: str) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import ARTIFACT, Record, ScoreRecord, SessionRecord, Status, TrialRecord
+from holdfast.run.core.records import ARTIFACT, AnswerRecord, Record, ScoreRecord, SessionRecord, Status, TrialRecord
 from holdfast.run.core.result_file import RESULT, ResultFile, ResultFileFault, read_results, result_location
 from holdfast.run.fold.ends_on_record import EndMatch, compare_end
 from holdfast.run.fold.reader import RunReader
@@ -44,6 +44,16 @@ class ResultConflict(msgspec.Struct, frozen=True):
     where: str
     trial: str
     detail: str
+
+
+class _FoundResult(msgspec.Struct, frozen=True, array_like=True):
+    """A result that waits to be recorded."""
+
+    trial: TrialRecord
+    answer: AnswerRecord | None = None
+
+
+_found_decoder = msgspec.json.Decoder(_FoundResult)
 
 
 class ResultTally:
@@ -116,11 +126,12 @@ class ResultComparison:
         if match is EndMatch.CONFLICT:
             self.conflicts.append(ResultConflict(result_location(found.path), trial.trial, detail))
         elif match is EndMatch.NEW:
-            self._queue_new(trial, found.digest)
+            self._queue_new(trial, found.digest, found.answer)
 
-    def _queue_new(self, trial: TrialRecord, digest: str) -> None:
+    def _queue_new(self, trial: TrialRecord, digest: str, answer: AnswerRecord | None) -> None:
         files = {**trial.artifacts, RESULT: digest}
-        self._queue.write(msgspec.json.encode(msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files)) + b"\n")
+        found = _FoundResult(msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files), answer)
+        self._queue.write(msgspec.json.encode(found) + b"\n")
         self.new += 1
         self.scorers.setdefault((trial.task, trial.model), set()).update(trial.scores)
         if trial.status.is_kept:
@@ -131,7 +142,9 @@ class ResultComparison:
         """What has to be recorded of the results that are missing in the journal."""
         self._queue.seek(0)
         for line in self._queue:
-            trial = msgspec.json.decode(line, type=TrialRecord)
+            trial, answer = msgspec.structs.astuple(_found_decoder.decode(line))
+            if answer is not None:
+                yield answer
             for scorer, value in trial.scores.items():
                 yield ScoreRecord(
                     trial=trial.trial,

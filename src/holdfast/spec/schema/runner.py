@@ -99,6 +99,12 @@ class RunnerSpec(Block, frozen=True):
     Example: `progress.json`
     """
 
+    result_files: Annotated[bool | None, Drift.RECORDED] = None
+    """Whether each finished trial also gets a file `artifacts/TRIAL/result.json`, from which `repair` recovers its
+    result if the journal is lost. Default: only for tasks whose solver has stages.
+    Example: `true`
+    """
+
     segment_bytes: Annotated[SegmentBytes, Drift.RECORDED] = 16 << 20
     """The size at which a file of the journal is sealed and the next one is started. Example: `67108864`"""
 
@@ -126,6 +132,9 @@ class TaskRunner(Block, frozen=True):
     """Whether this task is stopped if its first trials all fail with the same error. Default: that of the run.
     Example: `false`
     """
+
+    result_files: Annotated[bool | None, Drift.RECORDED] = None
+    """Whether each finished trial of this task also gets a result file. Default: that of the run. Example: `true`"""
 
     retry_deadline: Annotated[Seconds | None, Drift.THROUGHPUT] = None
     """How many seconds to keep retrying a call of this task that fails because of infrastructure. Default: that of
