@@ -28,7 +28,8 @@ REVISION = 1
 """Raised whenever the same prompt and sample give other messages than before."""
 
 _NO_TOOLS = (
-    "A task without a solver of its own runs no tools: offer the model none, or write a solver (docs/solvers.md)."
+    "A task without a solver of its own runs no tools: offer the model none, or write a solver (docs/solvers.md); with"
+    " tools: [file.py:name], or agent(tools=[…]), they are run."
 )
 
 Prompts = str | Sequence[str] | Mapping[str, str]
