@@ -15,8 +15,8 @@ from holdfast.spec import Generation
 _NAMED = 5
 _NAME_CHARACTERS = 60
 _RUN_THE_TOOLS = (
-    "reply.tool_calls has the calls: carry each out with trial.step(...) and continue with "
-    'trial.generate(Message("tool", result, tool_call_id=call.id)); or offer the model no tools.'
+    "reply.tool_calls has the calls: results = await trial.call_tools(reply, tools) carries them out, and "
+    "trial.generate([*trial.messages, *results], tools=tools) continues; or offer the model no tools."
 )
 _LOST_CALL = "Check how the server reads the tool calls of this model; or offer the model no tools."
 _READ_THE_PARTS = "reply.content has the parts, and reply.other what else the server said."

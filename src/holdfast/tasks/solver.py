@@ -28,8 +28,8 @@ REVISION = 1
 """Raised whenever the same prompt and sample give other messages than before."""
 
 _NO_TOOLS = (
-    "A task without a solver of its own runs no tools: offer the model none, or write a solver (docs/solvers.md in"
-    " Holdfast's repository)."
+    "A task without a solver of its own runs no tools: offer the model none, or let them run with tools: [file.py:name]"
+    " or agent(tools=[…]), or write a solver (docs/solvers.md in Holdfast's repository)."
 )
 
 Prompts = str | Sequence[str] | Mapping[str, str]
