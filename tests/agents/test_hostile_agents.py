@@ -49,7 +49,8 @@ os.mkdir("shut"); open("shut/x", "w").close(); os.chmod("shut", 0); os.chmod("."
     "hostile repository": """
 import subprocess; subprocess.run(["git", "init", "-q", "."], check=True)
 run = "touch {marker}"
-own = ["[core]", "fsmonitor = " + run, "[diff]", "external = " + run, '[filter "x"]', "clean = " + run, "smudge = " + run]
+own = ["[core]", "fsmonitor = " + run, "[diff]", "external = " + run]
+own += ['[filter "x"]', "clean = " + run, "smudge = " + run]
 Path(".git/config").write_text("\\n".join(own))
 Path(".gitattributes").write_text("* filter=x diff=y\\n"); Path("main.py").write_text("changed\\n"); print("done")
 """,
