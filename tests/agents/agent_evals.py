@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -67,7 +66,7 @@ def processes_below(directory: Path) -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            inside = os.readlink(path / "cwd")
+            inside = str((path / "cwd").readlink())
         except OSError:
             continue
         if inside.removesuffix(" (deleted)").startswith(f"{directory}/") and start_ticks(int(path.name)):

@@ -61,7 +61,7 @@ def test_an_agent_whose_stage_is_on_record_is_not_started_again(holdfast, tmp_pa
     check = f"touch {tmp_path / 'checking'}; while [ ! -e {tmp_path / 'end'} ]; do sleep 0.02; done"
     eval_ = counting(tmp_path, workspace={"checks": [check]}, scorers=["checks"])
     started = holdfast.start("run", eval_, "--run-dir", "r")
-    until(lambda: (tmp_path / "checking").exists(), "the check runs")
+    until((tmp_path / "checking").exists, "the check runs")
     started.kill()
     until(lambda: not processes_below(tmp_path), "the check has ended")
     (tmp_path / "end").touch()
@@ -156,7 +156,7 @@ def test_what_a_killed_preparation_leaves_is_removed(holdfast, tmp_path):
     setup = f"touch half-made; touch {tmp_path / 'setup'}; while [ ! -e {tmp_path / 'end'} ]; do sleep 0.02; done"
     eval_ = counting(tmp_path, workspace={"setup": setup, "keep": "never"})
     started = holdfast.start("run", eval_, "--run-dir", "r")
-    until(lambda: (tmp_path / "setup").exists(), "the setup runs")
+    until((tmp_path / "setup").exists, "the setup runs")
     started.kill()
     until(lambda: not processes_below(tmp_path), "the setup has ended")
     assert len(left_in(tmp_path / "r")) == 1

@@ -289,7 +289,7 @@ print("done", most)
 def test_a_changed_template_is_refused_and_a_moved_one_is_not(holdfast, tmp_path):
     """Experiments 2: the content counts, not the place."""
     template = make_template(tmp_path)
-    script = f"Path('o').touch(); print('done' if Path({str(tmp_path / 'go')!r}).exists() else 'x'); sys.exit(not Path({str(tmp_path / 'go')!r}).exists())"
+    script = f"go = Path({str(tmp_path / 'go')!r}).exists(); Path('o').touch(); print('done'); sys.exit(not go)"
     eval_ = agent_eval(tmp_path, script, runner={"max_retries": 0})
     holdfast("run", eval_, "--run-dir", "r", code=1)
     (template / "main.py").write_text("print('edited')\n")
@@ -317,7 +317,8 @@ def test_another_commit_is_refused(holdfast, tmp_path):
 def test_a_run_is_resumed_without_its_template(holdfast, tmp_path):
     """The run is enough."""
     template = make_template(tmp_path)
-    script = f"Path('o').touch(); print('done', Path('main.py').read_text()); sys.exit(not Path({str(tmp_path / 'go')!r}).exists())"
+    go = str(tmp_path / "go")
+    script = f"Path('o').touch(); print('done', Path('main.py').read_text()); sys.exit(not Path({go!r}).exists())"
     holdfast("run", agent_eval(tmp_path, script, runner={"max_retries": 0}), "--run-dir", "r", code=1)
     subprocess.run(["rm", "-rf", str(template)], check=True)
     (tmp_path / "go").touch()
@@ -354,7 +355,8 @@ def test_evaluate_runs_agents_as_well(holdfast, tmp_path):
 import sys
 from holdfast import Sample, Task, command_agent, evaluate, exact
 solver = command_agent("cat {{prompt_file}} > got; printf done", workspace={{"path": {str(tmp_path / "template")!r}}})
-run = evaluate(Task(name="t", samples=[Sample("go", target="done")], solver=solver, scorers=[exact()]), models=["command/x"], run={str(tmp_path / "r")!r})
+task = Task(name="t", samples=[Sample("go", target="done")], solver=solver, scorers=[exact()])
+run = evaluate(task, models=["command/x"], run={str(tmp_path / "r")!r})
 print(run.to_dicts()[0]["answer"])
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)

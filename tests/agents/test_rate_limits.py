@@ -19,11 +19,13 @@ if not until.exists():
     Path("half").touch()
     until.write_text(str(time.time() + {seconds}))
     print(json.dumps({{"type": "result", "is_error": True, "session_id": "s-9", "result": "You've hit your limit",
-        "api_error_status": 429, "resetsAt": float(until.read_text()), "usage": {{"input_tokens": 3, "output_tokens": 1}}}}))
+        "api_error_status": 429, "resetsAt": float(until.read_text()),
+        "usage": {{"input_tokens": 3, "output_tokens": 1}}}}))
     sys.exit(1)
 if time.time() < float(until.read_text()):
     print(json.dumps({{"type": "result", "is_error": True, "result": "too early"}})); sys.exit(1)
-print(json.dumps({{"type": "result", "is_error": False, "result": "done", "usage": {{"input_tokens": 4, "output_tokens": 2}}}}))
+usage = {{"input_tokens": 4, "output_tokens": 2}}
+print(json.dumps({{"type": "result", "is_error": False, "result": "done", "usage": usage}}))
 """
 
 

@@ -42,7 +42,7 @@ def processes_in(work):
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            inside = Path(os.readlink(path / "cwd"))
+            inside = (path / "cwd").readlink()
         except OSError:
             continue
         if inside == work and start_ticks(int(path.name)):
@@ -157,8 +157,7 @@ def test_a_program_that_ignores_sigterm_is_killed_when_it_is_cancelled(make, tmp
 
     async def cancelled():
         task = asyncio.ensure_future(run_program(program))
-        while not (tmp_path / "work" / "ready").exists():
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, (tmp_path / "work" / "ready").exists, "it is ready")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -172,8 +171,7 @@ def test_a_program_may_end_in_order_when_it_is_cancelled(make, tmp_path):
 
     async def cancelled():
         task = asyncio.ensure_future(run_program(program))
-        while not (tmp_path / "work" / "ready").exists():
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(until, (tmp_path / "work" / "ready").exists, "it is ready")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -24,7 +24,7 @@ from holdfast.storage.leases.forked_children import MARKER
 from holdfast.storage.leases.holder import this_process
 
 LOST = "supervisor lost"
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 10.0
 
 
 class ProgramLimits(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.models.anthropic.options import AnthropicOptions
+from holdfast.models.command.provider import CommandOptions
 from holdfast.models.local.options import LocalOptions
 from holdfast.models.openai.endpoint import OpenAIOptions
 from holdfast.models.openai.presets import PRESETS
@@ -21,6 +22,7 @@ from holdfast.models.scripted.script import (
 OPTIONS: dict[str, type[msgspec.Struct]] = {
     **dict.fromkeys(PRESETS, OpenAIOptions),
     "anthropic": AnthropicOptions,
+    "command": CommandOptions,
     "local": LocalOptions,
     "scripted": Script,
 }

@@ -81,8 +81,8 @@ def _from_clock(said: str, now: float) -> float | None:
 
 
 def _hour(hour: int, half: str | None) -> int:
-    if half is None:
-        return hour
+    if half is None or hour > 12:
+        return hour if half is None else 99
     return hour % 12 + (12 if half.lower().startswith("p") else 0)
 
 
@@ -97,7 +97,7 @@ def _zone(name: str | None) -> dt.tzinfo | None:
         return dt.UTC
     try:
         return ZoneInfo(name)
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError):
         return _UNKNOWN
 
 
