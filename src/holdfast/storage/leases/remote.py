@@ -200,7 +200,7 @@ class RemoteLease:
         return msgspec.json.encode(published)
 
     def publish(self, progress: Callable[[], HolderProgress], session: int, run: str) -> None:
-        """From now on every renewal publishes this progress, and which session of which run it is; the first at once."""
+        """From now on every renewal publishes this progress, and which session of which run it is: first at once."""
         self._progress = progress
         self.session, self.run = max(self.session, session), run
         self.renew()
