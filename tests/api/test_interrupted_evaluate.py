@@ -42,14 +42,14 @@ async def cell():
     return work()
 
 def again():
-    try:
-        work()
-    except KeyboardInterrupt:
-        pass
     while True:
         try:
-            return work()
-        except KeyboardInterrupt:  # the second one, if the first was dealt with before it came
+            while True:
+                try:
+                    return work()
+                except KeyboardInterrupt:
+                    pass
+        except KeyboardInterrupt:  # the second one came in the line above
             pass
 
 if __name__ == "__main__":
@@ -201,6 +201,11 @@ def last_line(done: subprocess.CompletedProcess[str]) -> str:
     return done.stderr.splitlines()[-1]
 
 
+def is_of_python(told: str) -> bool:
+    """Whether the second interrupt found Python as it printed the first, when `evaluate` had ended."""
+    return told.rstrip(": ") == "KeyboardInterrupt"
+
+
 @pytest.mark.parametrize(
     ("call", "times"),
     [("work()", 1), ("asyncio.run(cell())", 1), ("asyncio.run(cell())", 2)],
@@ -211,10 +216,11 @@ def test_in_the_middle_of_a_run(tmp_path, call, times):
     (tmp_path / "interrupt").touch()
     told = last_line(run_program(tmp_path, times=times, call=call))
     place = str(tmp_path / "r")
-    assert told == (
-        "KeyboardInterrupt: Finished trials are kept. Resume with the same call and "
-        f"run={place!r}, or with: holdfast resume {place}"
-    )
+    if times == 1 or not is_of_python(told):
+        assert told == (
+            "KeyboardInterrupt: Finished trials are kept. Resume with the same call and "
+            f"run={place!r}, or with: holdfast resume {place}"
+        )
     assert Run.open(place).finished == 1
     assert run_program(tmp_path, call=call).stdout == "3\n"
 
@@ -231,8 +237,7 @@ def test_a_task_that_is_in_no_file_can_only_be_resumed_by_the_same_call(tmp_path
 def test_while_the_run_is_created(tmp_path, point, times):
     """Whatever is said of the run is true."""
     told = last_line(run_program(tmp_path, times, point=point))
-    if times == 2 and told.rstrip(": ") == "KeyboardInterrupt":
-        # The second found Python as it printed the first, when `evaluate` had ended.
+    if times == 2 and is_of_python(told):
         pass
     elif "Nothing was started." in told:
         assert not (tmp_path / "r").exists()

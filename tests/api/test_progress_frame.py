@@ -160,6 +160,17 @@ def test_a_session_that_stops_gives_no_time_left(monkeypatch):
     assert "stopping" in progress_text(progress) and "left" not in progress_text(progress)
 
 
+def test_the_time_left_is_not_less_than_that_of_the_slowest_row(monkeypatch):
+    """A quick model beside a slow one would otherwise promise an end that its own table contradicts."""
+    progress = made_progress([("t", "quick"), ("t", "slow")])
+    monkeypatch.setattr(Progress, "rate", lambda _: 10.0)
+    etas = {"quick": 1.0, "slow": 31.0}
+    monkeypatch.setattr(GroupProgress, "eta_seconds", lambda group, _: etas[group.model])
+    assert progress.eta_seconds() == 31.0 and "31s left" in progress_text(progress)
+    progress.expected = 20
+    assert progress.eta_seconds() == 2.0
+
+
 def test_the_last_line_breaks_between_words(monkeypatch):
     """At the width of the terminal, and not inside of a number."""
     parts = " · ".join(f"{number} retries" for number in range(1000, 1012))

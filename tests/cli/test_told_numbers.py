@@ -173,6 +173,8 @@ def test_answers_that_are_only_reasoning_are_counted(place, tmp_path):
     assert "m: A reply holds only reasoning (finish: stop)." in ended.err
     report = as_json(place, "report", "r")
     assert report["notes"] == ["2 of 3 answers hold only reasoning"]
+    listed = place("show", "r", code=0).out.splitlines()
+    assert [line.split()[-1] for line in listed[1:4]] == ["q0", "<think>q1", "<think>?</think>"]
     assert "0.333" in ended.out
 
 

@@ -221,6 +221,21 @@ def test_python_takes_references_wherever_it_takes_a_trial(tmp_path):
                 read("nobody")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("exact<1", "List such trials with: holdfast show {} --where 'exact<1'"),
+        ("nobody", "List the trials with: holdfast show {}"),
+    ],
+)
+def test_an_expression_in_place_of_a_trial_is_recognised(tmp_path, text, hint):
+    """The way out is the command that was meant."""
+    root = write_run(tmp_path / "r", [("t", "m", {}, "fr", 1)])
+    with Run.open(root) as run, pytest.raises(UsageError) as caught:
+        run.key_of(text)
+    assert caught.value.hint == hint.format(root)
+
+
 @pytest.mark.parametrize("several", [False, True])
 def test_a_reference_that_is_shown_selects_its_trial(named, several):
     """`--where` and `--redo` take what `show` prints: an id or short digest, the task and the model, the axes."""

@@ -226,7 +226,12 @@ class Progress:
         return self._meter.rate(self.clock.monotonic(), self.finished + self.redone)
 
     def eta_seconds(self) -> float | None:
-        """How long it will take at this rate; None while that is not known."""
-        rate = self.rate()
+        """How long it will take at this rate, and not less than the slowest task and model; None while not known."""
+        rate, now = self.rate(), self.clock.monotonic()
+        if rate <= 0:
+            return None
         expected = self.planned - self.before.finished if self.expected is None else self.expected
-        return max(expected - self.stopped_trials - self.ended, 0) / rate if rate > 0 else None
+        left = max(expected - self.stopped_trials - self.ended, 0)
+        # Of a selection, what is left of each task and model is not known.
+        groups = self.groups.values() if left and self.expected is None else ()
+        return max([left / rate, *(group.eta_seconds(now) or 0 for group in groups)])

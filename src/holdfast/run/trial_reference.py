@@ -7,6 +7,7 @@ of which it is a spelling. Names in full come before beginnings, and a text that
 """
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
@@ -144,8 +145,16 @@ class TrialReferences:
         note = f" {waiting} planned trials have not started and have no record." if waiting else ""
         return UsageError(
             f"There is no trial {text!r} on record in {self._place}.{note}",
-            hint=f"List the trials with: holdfast show {shell_word(self._place)}",
+            hint=f"List {self._listing(text)}",
         )
+
+    def _listing(self, text: str) -> str:
+        """The command that lists what was probably meant: an expression, or the name of a task or a model."""
+        command = f"holdfast show {shell_word(self._place)}"
+        names = {"task": {entry.task for entry in self._fold.plan}, "model": {entry.model for entry in self._fold.plan}}
+        named = next((f"{field}={text}" for field, known in names.items() if text in known), "")
+        meant = text if re.search("[=<>]", text) else named
+        return f"such trials with: {command} --where {shlex.quote(meant)}" if meant else f"the trials with: {command}"
 
 
 def _first_difference(one: str, other: str) -> int:

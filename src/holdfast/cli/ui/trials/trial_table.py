@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.table import Column, table_lines
+from holdfast.models.reasoning_text import without_reasoning
 from holdfast.run.fold.states import State
 from holdfast.terminal.width import cut, one_line
 
@@ -57,11 +58,17 @@ def _all_scores(trials: Sequence[ListedTrial]) -> Column:
 
 def _cells(trial: ListedTrial, scorers: Sequence[str], wrong_first: bool) -> list[str]:  # noqa: FBT001 - as above
     result = trial.result
-    texts = [value_beginning(value) for value in (result.input, result.choice or result.target, result.answer)]
+    texts = [value_beginning(value) for value in (result.input, result.choice or result.target, _final(result))]
     # Why a trial is unfinished is in the line below it, if there was an error.
     is_explained = result.state is State.UNFINISHED and result.error is not None
     state = result.state.value if is_explained else state_text(result)
     return [trial.label, state, *_score_cells(result, scorers, wrong_first), *texts]
+
+
+def _final(result: TrialResult) -> str | None:
+    """The answer without the reasoning before it, which would fill the cell; where there is no more, the reasoning."""
+    answer = result.answer
+    return answer if answer is None else without_reasoning(answer).strip() or answer
 
 
 def _score_cells(result: TrialResult, scorers: Sequence[str], wrong_first: bool) -> list[str]:  # noqa: FBT001 - as above
