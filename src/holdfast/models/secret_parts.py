@@ -92,7 +92,7 @@ def user_in_address(value: str) -> Iterator[str]:
 
 def secret_texts(value: str) -> Iterator[str]:
     """The whole secrets in a variable that is one by its name: its value and, if that is JSON, the fields with a
-    secret's name. Paths and addresses without a password are none.
+    secret's name. Paths and addresses without a password do not count.
     """
     text = value.strip()
     if _is_secret_text(text):

@@ -36,7 +36,7 @@ from holdfast.models.content import Part, ToolCall, joined_text
 from holdfast.models.fingerprints import MessageHash, fingerprint
 from holdfast.models.message import Message, Reply, Request, encodable
 from holdfast.models.redaction import key_free_json
-from holdfast.run.core.keys.key_free_records import without_keys
+from holdfast.run.core.keys.key_free_records import key_free_value
 from holdfast.run.core.records import DIVERGED, INTERRUPTED_CALL, StepRecord
 from holdfast.spec import Generation
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
@@ -346,7 +346,7 @@ def recordable_reply(reply: Reply) -> Reply:
 
 def reply_without_keys(reply: Reply) -> Reply:
     """A reply as the solver sees it, live and replayed: without any known key, and without tokens that spell one."""
-    redacted = without_keys(reply)
+    redacted = key_free_value(reply)
     return reply if redacted is reply else msgspec.structs.replace(redacted, logprobs=None)
 
 

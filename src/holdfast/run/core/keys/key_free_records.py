@@ -57,7 +57,7 @@ def _without_keys(record: Record) -> Record:
     return msgspec.convert({**plain, **redact_json(said)}, type(record))
 
 
-def without_keys(value: AnyStruct) -> AnyStruct:
+def key_free_value(value: AnyStruct) -> AnyStruct:
     """The same struct without any known key; the same object if it holds none."""
     if not known_secrets.longest or not _may_hold_key(value):
         return value

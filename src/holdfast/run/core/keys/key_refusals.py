@@ -43,8 +43,8 @@ def refuse_keys(value: Any, known: Any = None) -> None:
     if not known_secrets.longest:
         return
     # What was written before a variable was known stays: nothing is gained by refusing to resume it.
-    kept = {name for name, _ in _places("", known)}
-    for name, place in _places("", value):
+    kept = {name for name, _ in _key_places("", known)}
+    for name, place in _key_places("", value):
         if name not in kept:
             raise key_refusal(place, name)
 
@@ -71,7 +71,7 @@ def _rows_with_keys(path: Path) -> Iterator[tuple[str, int]]:
         while rows := stream.readlines(_BLOCK_BYTES):
             if known_secrets.is_in_line(b"".join(rows)):
                 for number, row in enumerate(rows, start=first):
-                    yield from ((name, number) for name, _ in _places("", msgspec.json.decode(row)))
+                    yield from ((name, number) for name, _ in _key_places("", msgspec.json.decode(row)))
             first += len(rows)
 
 
@@ -84,15 +84,15 @@ def key_refusal(place: str, name: str) -> ConfigurationError:
     )
 
 
-def _places(path: str, value: Any) -> Iterator[tuple[str, str]]:
+def _key_places(path: str, value: Any) -> Iterator[tuple[str, str]]:
     """Each variable whose value is somewhere in there, with the place."""
     if isinstance(value, dict):
         for key, inner in value.items():
             where = f"{path}.{key}" if path else str(key)
             yield from ((name, path or "A name") for name in known_secrets.names_in(str(key)))
-            yield from _places(where, inner)
+            yield from _key_places(where, inner)
     elif isinstance(value, list | tuple):
         for number, inner in enumerate(value):
-            yield from _places(f"{path}[{number}]", inner)
+            yield from _key_places(f"{path}[{number}]", inner)
     elif isinstance(value, str):
         yield from ((name, path) for name in known_secrets.names_in(value))

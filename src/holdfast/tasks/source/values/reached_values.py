@@ -58,7 +58,6 @@ from holdfast.tasks.source.values.definition_parts import (
     namespace_of,
     owner_module,
 )
-from holdfast.tasks.source.values.hidden_texts import TextMask
 from holdfast.tasks.source.values.import_effects import ImportEffect, import_effects
 from holdfast.tasks.source.values.installed_packages import (
     distribution_of,
@@ -69,6 +68,8 @@ from holdfast.tasks.source.values.installed_packages import (
     spec_origin,
 )
 from holdfast.tasks.source.values.running_source import SourceText, module_source, running_definition, source_lines
+from holdfast.tasks.source.values.spelling.hidden_texts import TextMask
+from holdfast.tasks.source.values.spelling.value_spelling import TakenNode, ValueSpelling, order_node, shown_line
 from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,
@@ -76,7 +77,6 @@ from holdfast.tasks.source.values.type_parts import (
     type_module,
     type_qualname,
 )
-from holdfast.tasks.source.values.value_spelling import TakenNode, ValueSpelling, order_node, shown_line
 
 _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
 """Names by which code may read any attribute of a module; a text that is a literal is a name that it mentions."""

@@ -31,7 +31,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from holdfast.run.core.records import OPAQUE, ORDER_OF, REMEMBERED, VALUE
-from holdfast.tasks.source.values.builtin_content import (
+from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
+from holdfast.tasks.source.values.spelling.builtin_content import (
     MapPairs,
     builtin_content,
     exception_cause,
@@ -41,9 +42,8 @@ from holdfast.tasks.source.values.builtin_content import (
     ordered_pairs,
     unknown_base,
 )
-from holdfast.tasks.source.values.hidden_texts import TextMask
-from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
-from holdfast.tasks.source.values.remembered_results import first_kept, first_remembered
+from holdfast.tasks.source.values.spelling.hidden_texts import TextMask
+from holdfast.tasks.source.values.spelling.remembered_results import first_kept, first_remembered
 from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,

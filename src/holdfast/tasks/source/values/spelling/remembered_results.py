@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 from typing import Any, NamedTuple
 
-from holdfast.tasks.source.values.builtin_content import MapPairs
+from holdfast.tasks.source.values.spelling.builtin_content import MapPairs
 
 
 class _Remembered(NamedTuple):
