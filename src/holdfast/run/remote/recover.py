@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
+from holdfast.run.core.config_file import rewrite_truncated
 from holdfast.run.core.layout import RUNS, Layout, spool_root
 from holdfast.run.core.run_id import find_run_id, identify_run
 from holdfast.run.fold.run_scan import RunScan
@@ -142,6 +143,10 @@ def _into_new(
         downloaded = download_run(store, building.root, entries, run_scan=scan)
         scan.scan_rest()
         _add_losses(downloaded, scan)
+        if scan.sessions and rewrite_truncated(scan.fs, building.config, scan.sessions):
+            downloaded.warnings.append(
+                "config.yaml is truncated or missing in the store; it was written from the journal."
+            )
         if steps:
             _rename_to(scan.fs, building.root, root)
             lease.moved_to(root)
@@ -166,6 +171,8 @@ def _rename_to(fs: FileSystem, building: Path, root: Path) -> None:
 
 def _recovered(store: ObjectStore, root: Path, downloaded: DownloadedRun, scan: RunScan) -> Recovered:
     published = find_published_lease(store)
+    # Whoever only checked or repaired the run has counted nothing.
+    counted = published if published is not None and published.planned else None
     return Recovered(
         run=str(root),
         url=store.url,
@@ -175,8 +182,8 @@ def _recovered(store: ObjectStore, root: Path, downloaded: DownloadedRun, scan: 
         already=downloaded.already,
         finished=scan.fold.counts.finished,
         planned=scan.fold.counts.planned,
-        published=published.finished if published else None,
-        published_age_seconds=published.age_seconds() if published else None,
+        published=counted.finished if counted else None,
+        published_age_seconds=counted.age_seconds() if counted else None,
         warnings=downloaded.warnings + _spool_warnings(store),
         held_by=str(published.holder) if published and published.is_current() else None,
     )
