@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 
 import pytest
 
 import holdfast as api
+from durable import commit
 from evals import http_eval
+from holdfast.digests import file_digest
+from holdfast.errors import ConfigurationError, StorageFailure
+from holdfast.journal.blobs import BLOB_BYTES
+from holdfast.run import SessionContents, create_run
+from holdfast.run.core.layout import Layout, spool_root
+from holdfast.run.core.records import Status, StepRecord, TrialRecord
+from holdfast.run.remote.healing import heal_store
+from holdfast.run.remote.upload_set import UploadSet
+from holdfast.storage.object_store import ObjectStore
 from program import until
 from remote_runs import cut_short
 
@@ -244,3 +255,108 @@ def test_clean_spool_is_called_local(holdfast, complete):
     ended = holdfast("clean", complete.url, "--spool", code=2)
     assert "--local" in ended.err
     assert holdfast.json("clean", complete.url, "--local", code=0)["files"] > 4
+
+
+@pytest.fixture
+def with_files(place, tmp_path):
+    """A run in the store whose trial has a blob and an artifact, with its spool on this machine."""
+    root = spool_root(place.url)
+    session = create_run(root, SessionContents(name="files", config={}, planned=1))
+    (root / "artifacts" / "t1").mkdir(parents=True)
+    (root / "artifacts" / "t1" / "log.txt").write_text("what happened")
+    files = {"log.txt": file_digest(root / "artifacts" / "t1" / "log.txt")}
+    commit(session, StepRecord(trial="t1", attempt=1, step="long", result="x" * BLOB_BYTES))
+    commit(session, TrialRecord(trial="t1", attempt=1, status=Status.VALID, scores={"s": 1.0}, artifacts=files))
+    session.close("completed")
+    Layout(root).remote.write_text(place.url)
+    UploadSet(ObjectStore(place.url), Layout(root)).upload(everything=True)
+    return place
+
+
+@pytest.mark.parametrize("how", ["missing", "altered"])
+@pytest.mark.parametrize("below", ["blobs", "artifacts"])
+def test_recovery_39_blobs_and_artifacts_are_named_and_healed(with_files, tmp_path, below, how):
+    """One that is missing or altered in the store is named by recover; the intact copy here is written again."""
+    (key,) = with_files.keys(below)
+    good = with_files.read(key)
+    with_files.delete(key) if how == "missing" else with_files.write(key, b"X" + good[1:])
+    recovered = api.recover(with_files.url, tmp_path / "home")
+    assert [text for text in recovered.warnings if key in text] and recovered.finished == 1
+    assert len([text for text in recovered.warnings if key in text]) == 1
+    told = heal_store(ObjectStore(with_files.url), Layout(spool_root(with_files.url)))
+    assert [text for text in told if text.startswith(f"{key} was {how} in")] and with_files.read(key) == good
+    assert heal_store(ObjectStore(with_files.url), Layout(spool_root(with_files.url))) == []
+    again = api.recover(with_files.url, tmp_path / "again")
+    assert again.warnings == [] and (tmp_path / "again" / key).read_bytes() == good
+
+
+def test_recovery_39_a_bad_copy_here_heals_nothing(with_files):
+    """The store keeps what it has where the copy here is not intact either."""
+    (key,) = with_files.keys("artifacts")
+    with_files.write(key, b"altered")
+    (spool_root(with_files.url) / key).write_text("altered too")
+    (told,) = heal_store(ObjectStore(with_files.url), Layout(spool_root(with_files.url)))
+    assert "not intact either" in told and with_files.read(key) == b"altered"
+
+
+NAMES = ["run@1", "läufe/über", "run", "run/nested", "run-2"]
+
+
+def test_recovery_49_names_and_prefixes_are_not_mixed(place, tmp_path, store):
+    """Keys with @, %40, ü, and prefixes that look alike or lie in one another: each run is its own."""
+    above = place.url.rpartition("/")[0]
+    for number, name in enumerate(NAMES, 1):
+        url = f"{above}/{name}"
+        make_run(tmp_path / f"made{number}", url, number)
+    found = {item.run: item.planned for item in api.list_recoverable(above)}
+    assert found == {f"{above}/{name}": number for number, name in enumerate(NAMES, 1)}
+    for number, name in enumerate(NAMES, 1):
+        recovered = api.recover(f"{above}/{name}", tmp_path / f"home{number}")
+        assert (recovered.finished, recovered.planned, recovered.warnings) == (number, number, [])
+        assert not list((tmp_path / f"home{number}").rglob("nested"))
+    assert len({spool_root(f"{above}/{name}") for name in NAMES}) == len(NAMES)
+    with pytest.raises(ConfigurationError, match="%40"):
+        api.recover(f"{above}/run%401", tmp_path / "other")
+
+
+def make_run(root, url, trials):
+    """A complete run of so many trials, made here and uploaded."""
+    session = create_run(root, SessionContents(name="made", config={}, planned=trials))
+    for number in range(trials):
+        commit(session, TrialRecord(trial=f"t{number}", attempt=1, status=Status.VALID, scores={"s": 1.0}))
+    session.close("completed")
+    UploadSet(ObjectStore(url), Layout(root)).upload(everything=True)
+
+
+def test_recovery_49_two_halves_are_merged(holdfast, complete, tmp_path):
+    """What each side has lost the other has: nothing is lost, and a damaged segment is made whole."""
+    holdfast("recover", complete.url, "--to", "home", code=0)
+    complete.lose_machine()
+    keys = complete.segments()
+    for key in keys[::2]:
+        (tmp_path / "home" / key).unlink()
+    for key in keys[1::2]:
+        flip(complete, key)
+    holdfast("recover", complete.url, "--to", "home", "--merge", code=0)
+    assert holdfast.json("verify", "home", "--deep", code=0)["ok"]
+    assert holdfast.json("status", "home")["finished"] == 12
+
+
+def test_recovery_49_a_full_disk_ends_a_recovery_and_the_next_one_continues(complete, tmp_path, monkeypatch):
+    """The error says so, nothing is under the name, and what was downloaded is used."""
+    real, left = ObjectStore.fetch, [2]
+
+    def fetch(self, key, path):
+        left[0] -= 1
+        if left[0] < 0:
+            path.write_bytes(b"a part")
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        return real(self, key, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectStore, "fetch", fetch)
+        with pytest.raises(StorageFailure, match="No space left"):
+            api.recover(complete.url, tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+    recovered = api.recover(complete.url, tmp_path / "home")
+    assert (recovered.finished, recovered.warnings) == (12, [])

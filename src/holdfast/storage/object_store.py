@@ -6,6 +6,7 @@ that ignores the condition, and leases refuse it. Any other answer is a StorageF
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from holdfast.storage.store_url import SCHEMES, is_url
 
 _CHUNK = 1 << 20
 _PROBE = ".holdfast-probe"
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class StoredObject(NamedTuple):
@@ -64,6 +66,12 @@ class ObjectStore:
         if not is_url(url):
             raise ConfigurationError(
                 f"{url!r} is not the URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}."
+            )
+        if escape := _ESCAPE.search(url):
+            # The library would take it for the character: two names of one place, with two spools.
+            raise ConfigurationError(
+                f"{url!r} contains the escape {escape[0]!r}.",
+                hint="Write the character itself: a URL is taken literally.",
             )
         self.url = url.rstrip("/")
         self._obstore = _import_obstore()

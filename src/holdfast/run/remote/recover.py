@@ -22,7 +22,7 @@ from holdfast.run.core.run_id import find_run_id, identify_run
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
 from holdfast.run.remote.recover_without_steps import copy_without_steps, origin_run_id
-from holdfast.run.remote.run_objects import is_downloaded, list_run_objects, run_id_in_store
+from holdfast.run.remote.run_objects import content_digest_of, is_downloaded, list_run_objects, run_id_in_store
 from holdfast.run.session.create import make_directories, refuse_existing
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -120,6 +120,11 @@ def _add_losses(downloaded: DownloadedRun, scan: RunScan) -> None:
     """What is lost, each damage once: one that the download has named is not named again."""
     named = " ".join(downloaded.warnings)
     downloaded.warnings += [text for where, text in scan.losses().items() if where not in named]
+    for name, digest in scan.cited_files():
+        found = content_digest_of(scan.layout.root / name)
+        if found != digest and name not in named:
+            state = "differs from what the run has recorded of it" if found else "is missing"
+            downloaded.warnings.append(f"{name} {state}, here and in the store; the run refers to it.")
 
 
 def _require_complete(store: ObjectStore, entries: list[StoredObject], root: Path) -> DownloadedRun:
