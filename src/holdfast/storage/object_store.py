@@ -71,7 +71,7 @@ class ObjectStore:
             # The library would take it for the character: two names of one place, with two spools.
             raise ConfigurationError(
                 f"{url!r} contains the escape {escape[0]!r}.",
-                hint="Write the character itself: a URL is taken literally.",
+                hint="Write the character itself.",
             )
         self.url = url.rstrip("/")
         self._obstore = _import_obstore()
