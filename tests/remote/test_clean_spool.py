@@ -30,9 +30,9 @@ def test_what_the_store_has_goes_and_the_run_is_whole(holdfast, finished, place,
     """A dry run deletes nothing and says the same; then the spool is gone, and the run is as it was, by its URL."""
     run = place.url if named == "url" else finished
     before, report = files(finished), holdfast.json("report", place.url)
-    dry = holdfast.json("clean", run, "--spool", "--dry-run", code=0)
+    dry = holdfast.json("clean", run, "--local", "--dry-run", code=0)
     assert files(finished) == before
-    told = holdfast.json("clean", run, "--spool", code=0)
+    told = holdfast.json("clean", run, "--local", code=0)
     assert not finished.exists()
     assert told == {**dry, "dry_run": False}
     assert (told["run"], told["spool"], told["kept"]) == (place.url, str(finished), [])
@@ -40,7 +40,7 @@ def test_what_the_store_has_goes_and_the_run_is_whole(holdfast, finished, place,
     assert (told["files"], told["bytes"]) == (len(stored), sum(len(before[name]) for name in stored))
     assert holdfast.json("verify", place.url, code=0)["ok"]
     assert holdfast.json("report", place.url) == report
-    assert "nothing to delete" in holdfast("clean", place.url, "--spool", code=0).out
+    assert "nothing to delete" in holdfast("clean", place.url, "--local", code=0).out
 
 
 def test_what_is_not_the_same_in_the_store_stays(holdfast, finished, place):
@@ -53,7 +53,7 @@ def test_what_is_not_the_same_in_the_store_stays(holdfast, finished, place):
     place.write(f"journal/{changed}", bytes(data))
     (finished / "mine.txt").write_text("mine")
     before = files(finished)
-    ended = holdfast("clean", place.url, "--spool", code=0)
+    ended = holdfast("clean", place.url, "--local", code=0)
     for name in (gone, cut, changed):
         assert f"kept: journal/{name}: " in ended.out
     assert f"holdfast resume {place.url}" in ended.out
@@ -74,7 +74,7 @@ def test_a_run_that_is_executed_is_refused(holdfast, place, server, tmp_path):
     before = {name for name in files(spool) if name.startswith("journal/")}
     for words in (["--dry-run"], []):
         for elsewhere in ({}, {"HOLDFAST_SPOOL": str(tmp_path / "elsewhere")}):
-            ended = holdfast("clean", place.url, "--spool", *words, code=4, **elsewhere)
+            ended = holdfast("clean", place.url, "--local", *words, code=4, **elsewhere)
             assert f"process {started.pid}" in ended.err
     assert before <= set(files(spool)) | {name.replace(".open", "") for name in before}
     server.behave()
@@ -89,7 +89,7 @@ def test_what_was_never_uploaded_stays_and_the_run_goes_on(holdfast, place, serv
     until(lambda: place.segments() and len(trials(holdfast, place)) == 3, "three are on record")
     started.send(signal.SIGKILL)
     started.wait()
-    told = holdfast.json("clean", place.url, "--spool", code=0)
+    told = holdfast.json("clean", place.url, "--local", code=0)
     (kept,) = told["kept"]
     assert ".open." in kept["where"] and kept["reason"] == "it is not in the store"
     assert told["files"] > 0
@@ -110,12 +110,12 @@ def trials(holdfast, place):
 def test_killed_in_the_middle_nothing_is_lost(holdfast, finished, place, point):
     """Whenever it is killed, the run is whole by its URL, a resume needs nothing, and the next cleaning finishes."""
     before = files(finished)
-    assert holdfast("clean", place.url, "--spool", HOLDFAST_CRASH_AT=point).code == -signal.SIGKILL
+    assert holdfast("clean", place.url, "--local", HOLDFAST_CRASH_AT=point).code == -signal.SIGKILL
     assert files(finished).items() <= {**before, "lease": (finished / "lease").read_bytes()}.items()
     assert holdfast.json("verify", place.url, code=0)["ok"]
     assert len(trials(holdfast, place)) == 12
     holdfast("resume", place.url, code=0)
-    holdfast("clean", place.url, "--spool", code=0)
+    holdfast("clean", place.url, "--local", code=0)
     assert not finished.exists()
     assert holdfast.json("verify", place.url, code=0)["ok"]
 
@@ -124,13 +124,13 @@ def test_a_store_that_does_not_answer_deletes_nothing(holdfast, finished, place,
     """Nothing goes that could not be compared."""
     before = files(finished)
     proxy.mode = "503"
-    assert "failed to" in holdfast("clean", place.url, "--spool", code=5).err
+    assert "failed to" in holdfast("clean", place.url, "--local", code=5).err
     assert files(finished) == before
 
 
 def test_a_run_in_a_directory_has_no_spool(holdfast, server, tmp_path):
     """A local run is refused, and so is a command that does not say what is to go."""
     holdfast("run", http_eval(tmp_path, server.base_url, 2), "--run-dir", "r", code=0)
-    assert "has no spool" in holdfast("clean", "r", "--spool", code=2).err
-    for words in ([], ["--spool", "--steps"]):
+    assert "has no spool" in holdfast("clean", "r", "--local", code=2).err
+    for words in ([], ["--local", "--steps"]):
         assert "either --steps or --spool" in holdfast("clean", "r", *words, code=2).err

@@ -256,13 +256,13 @@ def test_what_a_crash_left_torn_is_no_damage_and_not_carried_over(tmp_path, told
     assert (code, result["torn_bytes"], result["finished"]) == (0, 0, 1)
 
 
-@pytest.mark.parametrize("words", [["--spool"], ["--spool", "--steps"], []])
+@pytest.mark.parametrize("words", [["--local"], ["--local", "--steps"], []])
 def test_a_local_run_has_no_spool_and_nothing_is_deleted_unnamed(tmp_path, told, words):
     root = crashed_run(tmp_path / "run", "t1")
     before = snapshot(root)
     code, result = told("clean", root, *words)
     assert (code, result["kind"]) == (2, "usage")
-    assert ("local run" in result["error"]) == (words == ["--spool"])
+    assert ("local run" in result["error"]) == (words == ["--local"])
     assert snapshot(root) == before
 
 

@@ -17,6 +17,7 @@ from holdfast.run.core.codec import decode
 from holdfast.run.core.display_text import nearby
 from holdfast.run.core.records import AnswerRecord, ScoreRecord, SessionRecord, StepRecord, TrialRecord
 from holdfast.run.fold.candidate import names_of
+from holdfast.run.fold.inconsistencies import no_session_text
 from holdfast.run.fold.reader import LargeRecord, RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.locate import find_run
@@ -186,8 +187,8 @@ class Run:
 
     @property
     def notes(self) -> list[str]:
-        """Why rows that were returned have no input and target."""
-        return self._results.notes
+        """Why rows that were returned have no input and target, and what leads on if no session record can be read."""
+        return [*self._results.notes, *([] if self._reader.sessions else [no_session_text(self._reader)])]
 
     @property
     def references(self) -> TrialReferences:

@@ -65,6 +65,10 @@ class Damage(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether this is damage, rather than what an ordinary crash leaves."""
         return self.kind is not DamageKind.TORN
 
+    def without_place(self) -> str:
+        """The same for a sentence that names the file already."""
+        return f"{self.detail} at byte {self.offset}{_concerned_trials_text(self.keys)}"
+
     def __str__(self) -> str:
         place = f"{self.where} at byte {self.offset}" if self.offset or self.length else self.where
         return f"{self.kind.value}: {place}: {self.detail}{_concerned_trials_text(self.keys)}"

@@ -32,6 +32,8 @@ _LAYOUT = struct.Struct("<II4sHBB16sIIIIQII16sIIQI")
 HEADER_SIZE = _LAYOUT.size
 _SKIPPABLE = 0x184D2A58
 _TAG = b"HDFT"
+_HEAD_BYTES = 1 << 16
+"""Where a mark of a record is looked for."""
 MAGIC = struct.pack("<I", _SKIPPABLE)
 _INSIDE = HEADER_SIZE - 8
 
@@ -146,15 +148,23 @@ class Frame(NamedTuple):
             lines.pop()
         return lines if len(lines) == self.header.records else None
 
-    def picked(self, decompressor: zstandard.ZstdDecompressor, heads: tuple[bytes, ...]) -> list[RecordLine] | None:
-        """Of the records, those that begin with one of `heads`; None if the payload is not what the header says."""
+    def picked(
+        self, decompressor: zstandard.ZstdDecompressor, heads: tuple[bytes, ...], mark: bytes = b""
+    ) -> list[RecordLine] | None:
+        """Of the records, those that begin with one of `heads`; None if the payload is not what the header says.
+
+        With `mark`, also those whose first bytes contain it.
+        """
         raw = self.expand(decompressor)
+        is_marked = bool(mark) and raw is not None and mark in raw
         found: list[RecordLine] = []
         place = begin = 0
         while raw and begin < len(raw):
             end = raw.find(b"\n", begin)
             end = end if end >= 0 else len(raw)
-            if raw.startswith(heads, begin):
+            if raw.startswith(heads, begin) or (
+                is_marked and raw.find(mark, begin, min(end, begin + _HEAD_BYTES)) >= 0
+            ):
                 found.append(RecordLine(place, raw[begin:end]))
             place, begin = place + 1, end + 1
         return found if place == self.header.records else None

@@ -125,9 +125,9 @@ class SegmentScan:
         """The records of a frame that was just given; one that cannot be decoded is lost, and reported."""
         return self._or_lost(frame, frame.lines(self._decompressor))
 
-    def picked(self, frame: Frame, heads: tuple[bytes, ...]) -> list[RecordLine]:
-        """As `lines`, but only the records that begin with one of `heads`; the others are skipped uncopied."""
-        return self._or_lost(frame, frame.picked(self._decompressor, heads))
+    def picked(self, frame: Frame, heads: tuple[bytes, ...], mark: bytes = b"") -> list[RecordLine]:
+        """As `lines`, but only records that begin with one of `heads` or have the mark; the others are not copied."""
+        return self._or_lost(frame, frame.picked(self._decompressor, heads, mark))
 
     def _or_lost(self, frame: Frame, records: list[_T] | None) -> list[_T]:
         if records is None:

@@ -8,6 +8,7 @@ StorageFailure, which callers may retry.
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,7 @@ _CHUNK = 1 << 20
 _PROBE = ".holdfast-probe"
 _LIBRARY_ERRORS = (OSError, RuntimeError, ValueError, TypeError, LookupError)
 """What the store's library raises beside its own errors, as for an answer that it cannot read."""
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class StoredObject(NamedTuple):
@@ -74,6 +76,12 @@ class ObjectStore:
         if not is_url(url):
             raise ConfigurationError(
                 f"{url!r} is not the URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}."
+            )
+        if escape := _ESCAPE.search(url):
+            # The library would take it for the character: two names of one place, with two spools.
+            raise ConfigurationError(
+                f"{url!r} contains the escape {escape[0]!r}.",
+                hint="Write the character itself.",
             )
         self.url = url.rstrip("/")
         self._obstore = _import_obstore()

@@ -167,6 +167,6 @@ def _print_trial(run: Run, reference: str, *, as_json: bool) -> None:
 
 
 def _print_notes(run: Run) -> None:
-    """Why inputs and targets are missing, if they are."""
+    """Why inputs and targets are missing, if they are, and what leads on where the plan is."""
     for note in run.notes:
         say(printable(f"note: {note}"))

@@ -22,9 +22,9 @@ from holdfast.cli.ui.table import Column, table_lines
 from holdfast.errors import HoldfastError
 from holdfast.journal import FORMAT
 from holdfast.run.confirmed_results import open_results
-from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.core.start_time import start_time
+from holdfast.run.fold.inconsistencies import no_session_text
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import MODEL_DISABLED, NO_REPLY, REFUSED
 from holdfast.run.fold.states import StateCounts
@@ -202,7 +202,7 @@ def _calls_text(status: RunStatus) -> str:
 
 def _next_lines(status: RunStatus, reader: RunReader) -> list[str]:
     if not status.sessions:
-        return [f"no session record can be read; rebuild it with: holdfast repair {shell_word(status.run)}"]
+        return [no_session_text(reader)]
     if status.state != "incomplete":
         return []
     if status.format < FORMAT:

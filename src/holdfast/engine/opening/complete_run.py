@@ -18,6 +18,7 @@ from holdfast.engine.planning.saved_eval import last_session
 from holdfast.engine.trials.stages.cleaning import has_left_trials
 from holdfast.errors import PAUSED_EXIT_CODE, RunHeld, StorageFailure, UsageError
 from holdfast.run.core.config_file import write_config
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.states import StateCounts
 from holdfast.spec.compare import Difference
@@ -98,7 +99,11 @@ def _has_nothing_to_run(reader: RunReader) -> bool:
 
 
 def _complete_run(reader: RunReader, kept: list[Difference], note: str) -> CompleteRun:
-    return CompleteRun(reader.fold.counts, kept, note)
+    told = [note] if note else []
+    if reader.fold.counts.is_complete and any(damage.is_loss for damage in reader.damage()):
+        repair = f"holdfast repair {shell_word(reader.place)}"
+        told.append(f"The journal is damaged, and nothing remains to do because of it; `{repair}` notes that.")
+    return CompleteRun(reader.fold.counts, kept, " ".join(told))
 
 
 def _put_right(reader: RunReader, plan: ResumePlan) -> Iterator[str]:

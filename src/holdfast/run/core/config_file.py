@@ -166,6 +166,24 @@ def _parse_values(path: Path, text: str) -> dict[str, Any]:
     return data
 
 
+def rewrite_truncated(fs: FileSystem, path: Path, sessions: Sequence[SessionRecord]) -> bool:
+    """Writes the file again if it is only the beginning of what these sessions wrote, or is missing; whether it was.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    try:
+        found, text = _read_bounded(path), config_text(sessions)
+    except FileNotFoundError:
+        found, text = "", config_text(sessions)
+    except (OSError, ValueError):
+        return False
+    if found == text or not text.startswith(found):
+        return False
+    write_config(fs, path, sessions)
+    return True
+
+
 def write_config(fs: FileSystem, path: Path, sessions: Sequence[SessionRecord]) -> None:
     """Writes the file from the session records.
 

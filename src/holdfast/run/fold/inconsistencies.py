@@ -9,6 +9,7 @@ import itertools
 from collections import Counter
 
 from holdfast.journal import Damage, DamageKind, SegmentId
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.fold.reader import RunReader
 
@@ -28,11 +29,19 @@ def describe_inconsistencies(reader: RunReader, *, with_damage: bool = True) -> 
         )
     return (
         notes
+        + ([] if reader.sessions else [f"{no_session_text(reader)}."])
         + _lost_segment_notes(reader)
         + _vanished_notes(reader, losses)
         + _plan_notes(reader)
         + _artifact_notes(reader)
     )
+
+
+def no_session_text(reader: RunReader) -> str:
+    """What leads on where the number of planned trials is unknown, because no session record is left."""
+    place = shell_word(reader.place)
+    way = f"recover {place} --to DIR, then: holdfast repair DIR" if reader.url else f"repair {place}"
+    return f"no session record can be read; rebuild it with: holdfast {way}"
 
 
 def _lost_segment_notes(reader: RunReader) -> list[str]:

@@ -29,9 +29,17 @@ from holdfast.journal.frame import Frame, RecordId
 from holdfast.journal.reader import SeenFrames
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.journal.segment_state import unseen_successors
-from holdfast.run.core.codec import cited_blob, decode
+from holdfast.run.core.codec import citation, cited_blob, decode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import AppliedRecord, NoteRecord, SessionEndRecord, SessionRecord, with_applied
+from holdfast.run.core.records import (
+    UNKNOWN_DIGEST,
+    AppliedRecord,
+    NoteRecord,
+    SessionEndRecord,
+    SessionRecord,
+    TrialRecord,
+    with_applied,
+)
 from holdfast.run.core.run_id import refuse_newer
 from holdfast.run.fold.acknowledged_frames import is_noted_damage
 from holdfast.run.fold.entries import AnyEntry, StepEntry, entry_of_line
@@ -43,6 +51,7 @@ from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 _OF_SESSIONS = b'{"type":"session', b'{"type":"applied"', b'{"type":"note","kind":"served"'
 _HEADS = (*_OF_SESSIONS, b'{"type":"trial"', b'{"type":"score"')
 _HEADS_1 = (*_HEADS, b'{"type":"step"')
+_CITATION, _ARTIFACTS, _HEAD_BYTES = b'"blob":"', b'"artifacts":{', 1 << 16
 _NO_PLACE = 0
 
 
@@ -60,7 +69,7 @@ class RunScan:
         self.sessions: list[SessionRecord] = []
         self.ends: list[SessionEndRecord] = []
         self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._db.executescript(f"BEGIN;{SCHEMA}")
+        self._db.executescript(f"BEGIN;{SCHEMA}CREATE TABLE cited (name TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;")
         self._seen, self._writer = SeenFrames(), FoldWriter()
         self._writer.begin(self._db)
 
@@ -78,16 +87,35 @@ class RunScan:
     def _add_frame(self, frame: Frame, scan: SegmentScan) -> None:
         entries: list[AnyEntry | None] = [None] * frame.header.records
         lines: dict[RecordId, bytes] = {}
-        for place, line in scan.picked(frame, _HEADS if frame.header.format > 1 else _HEADS_1):
+        heads = _HEADS if frame.header.format > 1 else _HEADS_1
+        for place, line in scan.picked(frame, heads, _CITATION):
+            self._note_files(line)
             if line.startswith(_OF_SESSIONS):
                 lines[frame.record_id(place)] = line
-            else:
+            elif line.startswith(heads):
                 entry = entry_of_line(line)
                 entries[place] = entry if not isinstance(entry, StepEntry) or entry.is_reused else None
         with self._lock:
             self._lines |= lines
             if self._seen.add(frame.origin):
                 self._writer.add(frame.origin, _NO_PLACE, _NO_PLACE, entries)
+
+    def _note_files(self, line: bytes) -> None:
+        """Notes which files a record refers to; in the database, because they may be as many as trials."""
+        found: list[tuple[str, str]] = []
+        if _CITATION in line[:_HEAD_BYTES] and (cited := citation(line)) is not None:
+            found.append((f"blobs/{cited.blob}", cited.blob))
+        elif _ARTIFACTS in line and isinstance(record := decode(line), TrialRecord):
+            found += [(f"artifacts/{record.trial}/{name}", digest) for name, digest in record.artifacts.items()]
+        if found:
+            with self._lock:
+                self._db.executemany("INSERT OR REPLACE INTO cited VALUES (?,?)", found)
+
+    def cited_files(self) -> Iterator[tuple[str, str]]:
+        """The files that records refer to, relative to the run, each with the digest of its content."""
+        inputs = {item.digest for session in self.sessions for item in session.inputs.values() if item.copied}
+        yield from ((f"inputs/{digest}", digest) for digest in sorted(inputs) if digest != UNKNOWN_DIGEST)
+        yield from self._query("SELECT name, digest FROM cited ORDER BY name")
 
     def scan_rest(self) -> None:
         """Adds the segments on disk that were not added yet; after that the questions below have answers.

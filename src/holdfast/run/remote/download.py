@@ -215,7 +215,7 @@ class _Download:
         if target.exists():
             return self._merge_copies(temporary, target, parsed[0])
         scan = self._check_frames(temporary, SegmentFile(*parsed, target))
-        losses = [str(damage) for damage in scan.damage if damage.is_loss]
+        losses = [damage.without_place() for damage in scan.damage if damage.is_loss]
         if losses or (parsed[1] and not scan.sealed):
             detail = "; ".join(losses[:3]) or "its end is missing"
             warnings.append(f"{where} is damaged in the store; its intact part was recovered ({detail}).")

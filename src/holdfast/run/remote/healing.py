@@ -1,8 +1,8 @@
 """Files in a store that are missing or altered there, written again from an intact copy on this machine.
 
 A copy is intact if its content has the digest that the run has recorded of it: inputs and blobs are named by theirs,
-and the ends of trials hold those of artifacts. What is neither intact here nor there is named. The caller
-holds the run.
+and the ends of trials hold those of artifacts. What is neither intact here nor there is named. The caller holds the
+run.
 """
 
 from __future__ import annotations

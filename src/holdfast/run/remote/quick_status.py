@@ -94,7 +94,7 @@ def _counted_status(state: str, newest: _NewestSession, segments: list[StoredObj
 def _status_after_end(end: SessionEndRecord, present: set[SegmentId], age: float) -> QuickStatus:
     missing = [pin for pin in end.pins if SegmentId(*pin[:3]) not in present]
     if missing:
-        note = f"Missing: {segments_text(len(missing))} of its last session."
+        note = f"Missing: {segments_text(len(missing))} of its last session. Not checked."
         return QuickStatus("incomplete", _finished_at(end), end.planned, age, note)
     finished = _finished_at(end)
     is_complete = 0 < end.planned <= (finished or 0) and end.exit_code in _FINISHED_CODES

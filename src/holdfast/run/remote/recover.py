@@ -16,12 +16,13 @@ import msgspec
 
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
+from holdfast.run.core.config_file import rewrite_truncated
 from holdfast.run.core.layout import RUNS, Layout, spool_root
 from holdfast.run.core.run_id import find_run_id, identify_run
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.download import DownloadedRun, download_run, remove_partial_downloads
 from holdfast.run.remote.recover_without_steps import copy_without_steps, origin_run_id
-from holdfast.run.remote.run_objects import is_downloaded, list_run_objects, run_id_in_store
+from holdfast.run.remote.run_objects import content_digest_of, is_downloaded, list_run_objects, run_id_in_store
 from holdfast.run.session.create import make_directories, refuse_existing
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -119,6 +120,11 @@ def _add_losses(downloaded: DownloadedRun, scan: RunScan) -> None:
     """What is lost, each damage once: one that the download has named is not named again."""
     named = " ".join(downloaded.warnings)
     downloaded.warnings += [text for where, text in scan.losses().items() if where not in named]
+    for name, digest in scan.cited_files():
+        found = content_digest_of(scan.layout.root / name)
+        if found != digest and name not in named:
+            state = "differs from what the run has recorded of it" if found else "is missing"
+            downloaded.warnings.append(f"{name} {state}, here and in the store; the run refers to it.")
 
 
 def _require_complete(store: ObjectStore, entries: list[StoredObject], root: Path) -> DownloadedRun:
@@ -142,6 +148,10 @@ def _into_new(
         downloaded = download_run(store, building.root, entries, run_scan=scan)
         scan.scan_rest()
         _add_losses(downloaded, scan)
+        if scan.sessions and rewrite_truncated(scan.fs, building.config, scan.sessions):
+            downloaded.warnings.append(
+                "config.yaml is truncated or missing in the store; it was written from the journal."
+            )
         if steps:
             _rename_to(scan.fs, building.root, root)
             lease.moved_to(root)
@@ -166,6 +176,8 @@ def _rename_to(fs: FileSystem, building: Path, root: Path) -> None:
 
 def _recovered(store: ObjectStore, root: Path, downloaded: DownloadedRun, scan: RunScan) -> Recovered:
     published = find_published_lease(store)
+    # Whoever only checked or repaired the run has counted nothing.
+    counted = published if published is not None and published.planned else None
     return Recovered(
         run=str(root),
         url=store.url,
@@ -175,8 +187,8 @@ def _recovered(store: ObjectStore, root: Path, downloaded: DownloadedRun, scan: 
         already=downloaded.already,
         finished=scan.fold.counts.finished,
         planned=scan.fold.counts.planned,
-        published=published.finished if published else None,
-        published_age_seconds=published.age_seconds() if published else None,
+        published=counted.finished if counted else None,
+        published_age_seconds=counted.age_seconds() if counted else None,
         warnings=downloaded.warnings + _spool_warnings(store),
         held_by=str(published.holder) if published and published.is_current() else None,
     )

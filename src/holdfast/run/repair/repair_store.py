@@ -36,9 +36,8 @@ def repair_stored_run(url: str, planner: Planner) -> RepairReport:
     lease = RemoteLease(store, above=newest_session(store, root))
     try:
         downloaded = fill_spool(store, root)
-        # What is here and not there first: nothing that a repair needs may be on one machine only.
-        UploadSet(store, Layout(root)).upload(everything=True)
         found = repair_run(root, planner, at_least=lease.session)
+        # With its backup, before an upload writes the file again.
         changes = [*found.changes, *_write_config(store, Layout(root)), *heal_store(store, Layout(root))]
         UploadSet(store, Layout(root)).upload(everything=True)
     finally:
