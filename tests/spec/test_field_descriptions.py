@@ -27,7 +27,6 @@ NEEDS_OTHERS = {
     "models",
     "dataset",
     "base",
-    "scorer",
     "escalate_to",
     "use",
     "sampling",
