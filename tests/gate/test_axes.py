@@ -378,7 +378,7 @@ def test_experiments_16_a_range_of_values_is_named_as_one(world):
     tier.update(T2={"prompt": "two {question}"}, T5={"best_of": ["T2", "T0", "T1"]})
     world.task["axes"]["tier"] = {name: tier[name] for name in ("T0", "T1", "T2", "T5")}
     world.begin()
-    assert world.status()["remaining_by_reason"]["waiting for tier T0–T2"] == 8
+    assert world.status()["remaining_by_reason"]["waiting for tier T0–T2"] == 8  # noqa: RUF001 - a range
     assert waiting_reason("x", ["a", "c", "d"], ["a", "b", "c", "d"]) == "waiting for x a, c, d"
 
 
