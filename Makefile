@@ -2,6 +2,7 @@
 # make demo   a real model, killed half-way and resumed
 # make bench  our figures compared with the floor, as ratios
 # make soak   the long campaigns
+# make moto   the tests of runs in a store, with moto as the store instead of the usual server
 # make interop  our strategies compared with Mellea's own, in .venv-mellea; our statistics compared with those of
 #               Inspect, statsmodels and scipy, the grades of our judges with Inspect's, and the logs that we recover, write and
 #               import with Inspect's, in .venv-inspect; what our providers send and read compared with the official clients,
@@ -16,9 +17,10 @@ MODEL  := $(VENV)/.model
 MELLEA := .venv-mellea
 INSPECT := .venv-inspect
 SDKS    := .venv-sdks
+MOTO    := .venv-moto
 CORE   := $(wildcard $(addprefix tests/,journal storage run crash gate repair remote))
 
-.PHONY: test lint types imports core rest demo bench soak interop fix tools compiled clean
+.PHONY: test lint types imports core rest demo bench soak moto interop fix tools compiled clean
 
 test: lint types imports core rest
 
@@ -74,6 +76,15 @@ bench: $(STAMP) tools
 soak: $(MODEL) tools compiled
 	$(BIN)/python -m pytest -m soak --timeout=7200
 
+# A second S3 server, which is written in Python: it has an environment of its own.
+$(MOTO)/.installed: pyproject.toml
+	test -x $(MOTO)/bin/python || $(PYTHON) -m venv $(MOTO)
+	$(MOTO)/bin/python -m pip install --quiet --disable-pip-version-check 'moto[s3,server]==5.2.5'
+	touch $@
+
+moto: $(STAMP) $(MOTO)/.installed
+	HOLDFAST_TEST_MOTO=$(CURDIR)/$(MOTO)/bin/moto_server $(BIN)/python -m pytest -m 'not soak' -n 2 tests/remote
+
 # Mellea brings 400 MB of packages: it has an environment of its own.
 $(MELLEA)/.installed: pyproject.toml
 	test -x $(MELLEA)/bin/python || $(PYTHON) -m venv $(MELLEA)
@@ -104,4 +115,4 @@ fix: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(MELLEA) $(INSPECT) $(SDKS) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(MELLEA) $(INSPECT) $(SDKS) $(MOTO) .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from fault_proxy import Proxy
+from moto_store import PROGRAM as MOTO
+from moto_store import MotoServer
 from object_store import BUCKET, KEYS, StoreServer
 from remote_place import Place
 
@@ -17,7 +20,7 @@ from remote_place import Place
 def store(tmp_path_factory):
     """The server; started once."""
     directory = tmp_path_factory.mktemp("store")
-    started = StoreServer(directory)
+    started = MotoServer(directory) if os.environ.get(MOTO) else StoreServer(directory)
     yield started
     started.kill()
     shutil.rmtree(directory)

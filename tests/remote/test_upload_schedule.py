@@ -15,6 +15,7 @@ from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.remote.uploader import Uploader
 from holdfast.run.session.writer_options import WriterOptions
+from holdfast.storage.leases.remote import RemoteLease
 from holdfast.storage.object_store import ObjectStore
 from object_store import BUCKET
 
@@ -89,6 +90,8 @@ def test_recovery_44_one_object_for_each_upload(holdfast, place, proxy, tmp_path
     assert count == 170
     assert len(place.segments()) == count + 1
     shutil.rmtree(tmp_path / "r")
+    # That a lease is missing would be looked up in a listing of its own.
+    RemoteLease(ObjectStore(place.url)).release()
     proxy.requests.clear()
     assert holdfast.json("status", place.url)["finished"] == count
     listings = [path for _, method, path in proxy.requests if method == "GET" and path == f"/{BUCKET}"]
