@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.digests import content_digest
 from holdfast.errors import UsageError
-from holdfast.run.core.keys.key_free_records import key_free_line, without_keys
+from holdfast.run.core.keys.key_free_records import key_free_line, key_free_value
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import AnswerRecord, Status, TrialRecord
 from holdfast.storage.filesystem import FileSystem, write_atomically
@@ -74,7 +74,7 @@ def encode_result(trial: TrialRecord, answer: AnswerRecord | None = None) -> byt
     """
     if answer is None:
         return _encoded(trial, {})
-    answer = without_keys(answer)
+    answer = key_free_value(answer)
     kept = {name: value for name in _OF_ANSWER if (value := getattr(answer, name))}
     try:
         return _encoded(trial, {_ANSWER: {"text": answer.text, **kept}})
