@@ -7,7 +7,7 @@ import itertools
 import shutil
 
 import pytest
-from schema_values import add_prices, complete_sampling, example, leaves, steps_to
+from schema_values import add_prices, complete_axes, complete_sampling, example, leaves, steps_to
 
 from holdfast.spec import Drift, FieldPlace, schema_fields
 
@@ -22,6 +22,9 @@ VALUES = {
     "tasks.*.use": "task.py:t",
     "tasks.*.choices": ["a", "b"],
     "tasks.*.sampling.escalate_to": ["other"],
+    "tasks.*.axes.*.*.model": "other",
+    "tasks.*.axes.*.*.best_of": ["T1"],
+    "tasks.*.axes.*.*.scorer": "exact",
     "datasets.*.format": "json",
     "datasets.*.path": "elsewhere/rows.jsonl",
     "directory": "elsewhere",
@@ -37,7 +40,8 @@ from holdfast import Sample, Task, exact, generate, task
 def t(n: int = 1):
     return Task(samples=[Sample("x", target="x")], solver=generate(), scorers=exact())
 """
-STRICTER = ("durability", "runner.durability")
+STRICTER = ("durability", "runner.durability", "tasks.*.axes.*.*.args")
+"""Fields that may become stricter, and one that goes with code of the task's own only."""
 OFFERED = [
     place for place in leaves() if place.drift not in {Drift.THROUGHPUT, Drift.ADDITIVE} and place.path not in STRICTER
 ]
@@ -61,6 +65,8 @@ def put(world, place: FieldPlace) -> None:
         data[first] = example(schema_fields(place.block)[first])
     data[steps[-1]] = value
     complete_sampling(world.task, str(steps[-1]))
+    if place.path.startswith("tasks.*.axes."):
+        complete_axes(world.task, str(steps[-1]))
 
 
 @pytest.mark.parametrize("place", OFFERED, ids=lambda place: place.path)

@@ -15,6 +15,7 @@ from holdfast.reference.argument_schema import argument_definitions, requirement
 from holdfast.reference.block_schema import BlockSchemas, JsonSchema, alternatives, nullable
 from holdfast.reference.provider_options import OPTIONS, SCRIPT_PARTS
 from holdfast.sampling.requirements.registry import BUILT_IN as REQUIREMENTS
+from holdfast.spec.grid_problems import RESERVED
 from holdfast.spec.schema.eval import EvalSpec
 from holdfast.spec.schema.sampling import EXTRA_FIELDS, LEAST_ESCALATING_TURNS, REQUIRED_FIELDS, SELECTIONS
 from holdfast.spec.schema.task import DECLARATIVE_FIELDS
@@ -115,11 +116,23 @@ def _add_task_rules(definition: JsonSchema) -> None:
     properties["scorers"] = _listed(properties["scorers"], "Scorer")
     _form(properties["models"], "array").update(minItems=1, uniqueItems=True)
     _form(properties["prompt"], "object").update({"propertyNames": {"minLength": 1}, "not": _UNQUOTED_TEMPLATE})
+    _add_axis_rules(properties)
     definition["if"] = _given(use={"type": "string"})
     definition["then"] = {"properties": dict.fromkeys(("dataset", *DECLARATIVE_FIELDS), _EMPTY)}
     scorers = {"type": ["string", "array"], "minItems": 1}
     definition["else"] = _given(dataset={"type": "string"}, scorers=scorers)
     definition["else"]["properties"]["args"] = _EMPTY
+
+
+def _add_axis_rules(properties: JsonSchema) -> None:
+    """An axis has values, each once, and a name that trials do not have already; a value may say nothing of itself."""
+    axis = properties["axes"]["additionalProperties"]
+    _form(axis, "array").update(minItems=1, uniqueItems=True)
+    values = _form(axis, "object")
+    values |= {"minProperties": 1, "additionalProperties": nullable(values["additionalProperties"])}
+    properties["axes"]["propertyNames"] |= {"not": {"enum": list(RESERVED)}}
+    for name in ("include", "exclude"):
+        properties[name]["items"]["minProperties"] = 1
 
 
 def _add_sampling_rules(definition: JsonSchema) -> None:

@@ -69,16 +69,16 @@ class GridFilter:
 
 class _Patterns:
     def __init__(self, patterns: Sequence[Combination], axes: int) -> None:
-        self._whole = {place_of(pattern) for pattern in patterns if len(pattern) == axes}
+        self._whole = {combination_key(pattern) for pattern in patterns if len(pattern) == axes}
         self._partial = [pattern.items() for pattern in patterns if len(pattern) != axes]
 
     def match(self, combination: Combination) -> bool:
-        if self._whole and place_of(combination) in self._whole:
+        if self._whole and combination_key(combination) in self._whole:
             return True
         return any(pattern <= combination.items() for pattern in self._partial)
 
 
-def place_of(combination: Combination) -> tuple[tuple[str, str], ...]:
+def combination_key(combination: Combination) -> tuple[tuple[str, str], ...]:
     """A combination as a value that sets can hold."""
     return tuple(sorted(combination.items()))
 
@@ -114,11 +114,11 @@ class JoinedGrid:
         """`before` and `after` are the axes of the two sides, with those that the code of a task brings."""
         axes = joined_axes(before, after)
         old, new = (combinations(had, task.include, task.exclude) for had, task in ((before, saved), (after, offered)))
-        known, offers = set(map(place_of, old)), set(map(place_of, new))
+        known, offers = set(map(combination_key, old)), set(map(combination_key, new))
         both = {name: set(before.get(name, ())) & set(after.get(name, ())) for name in axes}
-        self.added = [one for one in new if place_of(one) not in known and _is_within(one, both)]
+        self.added = [one for one in new if combination_key(one) not in known and _is_within(one, both)]
         """Combinations of values on both sides that only the offered grid has."""
-        self.left_out = [one for one in old if place_of(one) not in offers and _is_within(one, both)]
+        self.left_out = [one for one in old if combination_key(one) not in offers and _is_within(one, both)]
         """The same of the saved grid."""
         whole = known | offers
         self.include, self.exclude = _filter_for(axes, whole, (offered, saved), (*old, *new))
@@ -135,11 +135,11 @@ def _filter_for(
     every: Iterable[Combination],
 ) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     for task in tasks:
-        if set(map(place_of, combinations(axes, task.include, task.exclude))) == whole:
+        if set(map(combination_key, combinations(axes, task.include, task.exclude))) == whole:
             return task.include, task.exclude
     if len(whole) == len(combinations(axes)):
         return [], []
-    listed = {place_of(one): dict(one) for one in every}
+    listed = {combination_key(one): dict(one) for one in every}
     return list(listed.values()), []
 
 
