@@ -73,6 +73,7 @@ FIELDS = {
     "artifacts": MAPS,
     "imported": MAPS,
     "will_retry": st.booleans(),
+    "paused": st.booleans(),
     "samplings": st.lists(SAMPLINGS, max_size=2).map(tuple),
 }
 TRIALS = st.builds(TrialRecord, **FIELDS)

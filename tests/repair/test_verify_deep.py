@@ -217,7 +217,7 @@ def test_recovery_21_an_artifact_with_other_content_is_named(planned, told):
 def test_recovery_21_result_files_are_held_against_the_journal(planned, told):
     """A defective one, one that contradicts, and one that the journal lacks."""
     root, ends = planned
-    record(root, *whole(ends[0]), StepRecord(trial=ends[1].trial, attempt=1, step="a"))
+    record(root, *whole(ends[0]), StepRecord(trial=ends[1].trial, attempt=2, step="a"))
     leave_results(root, [msgspec.structs.replace(ends[0], scores={"exact": 0.125}), ends[1]])
     _, result = told("verify", root, "--deep")
     assert {item["kind"]: item["keys"] for item in result["damage"]} == {

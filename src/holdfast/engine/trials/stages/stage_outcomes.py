@@ -25,7 +25,7 @@ def stage_key(name: str, trial: str, outcomes: Mapping[str, Any]) -> str:
 
 
 def is_of_stage(step: StepRecord) -> bool:
-    """Whether a step records something about a stage, and is none that a solver asked for."""
+    """Whether a step records something about a stage; no solver asks for such a step."""
     return step.step.startswith(OF_STAGE)
 
 
