@@ -90,7 +90,7 @@ def complete_agent(task: dict[str, Any], path: str) -> None:
     """Gives the agent and the workspace of a task, if it has one of them, what goes with a field of it."""
     if ".agent." in path and path != "tasks.*.agent.command":
         task["agent"].setdefault("command", ["run"])
-    if ".workspace." in path:
+    if ".workspace" in path:
         task["agent"] = {"command": ["run"]}
     if path.endswith("workspace.commit"):
         task["workspace"]["repo"] = "repository"

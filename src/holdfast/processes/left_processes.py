@@ -56,17 +56,17 @@ def end_left_processes(state: Path) -> int:
 
 def _read_invocation(state: Path) -> Invocation | None:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return msgspec.json.decode(_read(state / _INVOCATION), type=Invocation)
+        return msgspec.json.decode(_first_bytes(state / _INVOCATION), type=Invocation)
     return None
 
 
 def _noted_processes(state: Path) -> dict[int, int]:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        return dict(msgspec.json.decode(_read(state / _PROCESSES), type=list[tuple[int, int]]))
+        return dict(msgspec.json.decode(_first_bytes(state / _PROCESSES), type=list[tuple[int, int]]))
     return {}
 
 
-def _read(path: Path) -> bytes:
+def _first_bytes(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(_MOST_BYTES)
 
@@ -75,7 +75,7 @@ def _end_all(token: str, noted: dict[int, int]) -> int:
     """Ends them in passes: one that is ended in the first may have started others meanwhile."""
     ended: set[int] = set()
     deadline = time.monotonic() + _END_SECONDS
-    while left := _left(token, noted):
+    while left := _still_running(token, noted):
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for pid, started in left.items():
                 _send(pid, started, number)
@@ -86,7 +86,7 @@ def _end_all(token: str, noted: dict[int, int]) -> int:
     return len(ended)
 
 
-def _left(token: str, noted: dict[int, int]) -> dict[int, int]:
+def _still_running(token: str, noted: dict[int, int]) -> dict[int, int]:
     """Those that still run, with their start times; never this process."""
     marker = f"{AGENT_MARKER}={token}".encode()
     found = {pid: started for pid, started in noted.items() if start_ticks(pid) == started != 0}

@@ -207,7 +207,7 @@ def tree_digest(root: str, most: int = 500_000) -> str:
 
 
 class Supervisor:
-    """Runs the program of its orders until its end, or until it is told to end it."""
+    """Runs the program of its orders until its end, or until it has to end it."""
 
     def __init__(self, orders: dict[str, Any]) -> None:
         self.orders, self.limits = orders, orders["limits"]

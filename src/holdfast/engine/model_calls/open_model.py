@@ -72,7 +72,7 @@ class OpenModel:
 
     @property
     def has_effects(self) -> bool:
-        """Whether its calls do more than reply, so that a reply of another run is not what a call comes to."""
+        """Whether its calls do more than reply, so that a reply of another run cannot replace one."""
         return bool(getattr(self.provider, "has_effects", False))
 
     @property

@@ -38,7 +38,7 @@ class CommandProvider:
     """Runs the command of the task that asks."""
 
     has_effects = True
-    """A reply is only half of what a call comes to: none is taken from another run."""
+    """A call also changes a workspace, so no reply is taken from another run."""
 
     def __init__(self, model: str) -> None:
         self._model = model

@@ -71,15 +71,15 @@ def read_output(data: bytes, kind: str, now: float) -> AgentOutput:
         _read_event(found, event, messages, now)
     if found.usage is None and messages:
         # It did not come to its end: what its messages have taken so far was paid for.
-        found.usage = _sum(messages.values())
+        found.usage = _total_usage(messages.values())
     if not found.is_structured:
         found.text = data.decode("utf-8", "replace").strip()
     return found
 
 
 def _events(data: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects of an output: the whole of it, or one for each line; lines that are none are passed over."""
-    whole = _decoded(data.strip())
+    """The JSON objects of an output: the whole of it, or one for each line; other lines are skipped."""
+    whole = _json_value(data.strip())
     if isinstance(whole, dict):
         yield whole
         return
@@ -87,11 +87,11 @@ def _events(data: bytes) -> Iterator[dict[str, Any]]:
         yield from (item for item in whole if isinstance(item, dict))
         return
     for line in data.splitlines():
-        if line.lstrip().startswith(b"{") and isinstance(event := _decoded(line), dict):
+        if line.lstrip().startswith(b"{") and isinstance(event := _json_value(line), dict):
             yield event
 
 
-def _decoded(data: bytes) -> Any:
+def _json_value(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -125,7 +125,7 @@ def _is_result(event: Mapping[str, Any]) -> bool:
 
 
 def _forget_error(found: AgentOutput) -> None:
-    """An error that the agent has got over by itself is none."""
+    """An error from which the agent has recovered by itself does not count."""
     found.error, found.status, found.limited_until = "", None, None
 
 
@@ -228,7 +228,7 @@ def _added(one: Usage | None, other: Usage | None) -> Usage | None:
     return one if other is None else other if one is None else one + other
 
 
-def _sum(usages: Any) -> Usage:
+def _total_usage(usages: Any) -> Usage:
     total = Usage()
     for usage in usages:
         total += usage

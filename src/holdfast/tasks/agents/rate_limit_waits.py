@@ -39,12 +39,12 @@ def wait_until(run: Path, model: str) -> float:
     place = _place(run, model)
     with _lock:
         if place not in _known:
-            _known[place] = _read(place)
+            _known[place] = _saved_wait(place)
         until = _known[place]
     return until if until > time.time() else 0.0
 
 
-def _read(place: Path) -> float:
+def _saved_wait(place: Path) -> float:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode(place.read_bytes(), type=_Wait).until
     return 0.0

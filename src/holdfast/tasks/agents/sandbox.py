@@ -1,6 +1,6 @@
 """What keeps an agent from writing outside of its workspace: bubblewrap or sandlock, behind one interface.
 
-A sandbox that is not there is an error before anything starts: an agent that is to be kept in never runs without.
+A sandbox that is not installed is an error before anything starts: an agent that is to be kept in never runs without.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
 
 
-class Checks(BuiltIn, frozen=True, kw_only=True):
+class WorkspaceChecks(BuiltIn, frozen=True, kw_only=True):
     """1 if every check of the workspace has ended with exit code 0; a share of them with `partial`."""
 
     kind: ClassVar[str] = "checks"
@@ -39,6 +39,6 @@ class Checks(BuiltIn, frozen=True, kw_only=True):
         """It needs no target."""
 
 
-def checks(*, partial: bool = False, name: str = "checks") -> Checks:
+def checks(*, partial: bool = False, name: str = "checks") -> WorkspaceChecks:
     """Score the checks of the workspace."""
-    return Checks.build({"partial": partial, "name": name}, "checks()")
+    return WorkspaceChecks.build({"partial": partial, "name": name}, "checks()")

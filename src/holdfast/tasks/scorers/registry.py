@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.tasks.source.code_files import CodeBase
 
 _MODEL_GRADED = "model_graded"
+_CLASSES = {"checks": "WorkspaceChecks"}
 _RECORDED = "recorded"
 """In the configuration of imported runs only: no list of scorers has it."""
 
@@ -32,8 +33,10 @@ class _BuiltInScorers(Mapping[str, type[BuiltIn]]):
         if name == _MODEL_GRADED:
             judged: type[BuiltIn] = importlib.import_module("holdfast.tasks.judges.model_graded").ModelGraded
             return judged
-        # The module of a scorer has its name, and so has its class.
-        found: type[BuiltIn] = getattr(importlib.import_module(f"{__package__}.{name}"), name.title())
+        # The module of a scorer has its name, and so has its class, unless another has it.
+        found: type[BuiltIn] = getattr(
+            importlib.import_module(f"{__package__}.{name}"), _CLASSES.get(name, name.title())
+        )
         return found
 
     def __iter__(self) -> Iterator[str]:

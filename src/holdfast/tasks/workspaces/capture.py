@@ -21,7 +21,7 @@ from holdfast.tasks.workspaces.git_command import git_command, run_git, safe_env
 from holdfast.tasks.workspaces.tree_state import (
     FILE,
     LINK,
-    Entry,
+    TreeEntry,
     TreeReplaced,
     TreeState,
     file_content,
@@ -66,7 +66,7 @@ class Capture(msgspec.Struct, frozen=True, omit_defaults=True):
     left_out: int = 0
     """How many entries of the workspace were too many or too deep to be looked at."""
     replaced: str = ""
-    """What has become of the workspace itself, if it is not there any more."""
+    """What has become of the workspace itself, if it is gone."""
 
 
 def write_base(directory: TrialDirectory) -> TreeState:
@@ -83,7 +83,7 @@ def read_base(directory: TrialDirectory) -> TreeState:
     Raises:
         OSError: nothing was noted.
     """
-    listed = msgspec.json.decode(directory.base.read_bytes(), type=dict[str, Entry])
+    listed = msgspec.json.decode(directory.base.read_bytes(), type=dict[str, TreeEntry])
     return TreeState({path.encode("latin-1"): entry for path, entry in listed.items()})
 
 
@@ -99,7 +99,7 @@ def capture_workspace(directory: TrialDirectory, template: TemplateFile, cap: in
     except TreeReplaced as error:
         after, replaced = TreeState({}), str(error)
     changes = _changes(base, after)
-    listed = [_listed(directory, path, change, after) for path, change in changes[:MOST_LISTED]]
+    listed = [_changed_file(directory, path, change, after) for path, change in changes[:MOST_LISTED]]
     patch, is_cut = _patch(directory, template, [path for path, _ in changes], base, after, cap)
     return Capture(listed, len(changes), patch, is_cut, after.left_out, replaced)
 
@@ -116,7 +116,7 @@ def _changes(base: TreeState, after: TreeState) -> list[tuple[bytes, str]]:
     return sorted(found)
 
 
-def _listed(directory: TrialDirectory, path: bytes, change: str, after: TreeState) -> ChangedFile:
+def _changed_file(directory: TrialDirectory, path: bytes, change: str, after: TreeState) -> ChangedFile:
     if change == DELETED:
         return ChangedFile(shown_path(path), change)
     entry = after.entries[path]
@@ -208,7 +208,7 @@ def _copy_after(paths: Iterable[bytes], directory: TrialDirectory, after: TreeSt
     return is_whole
 
 
-def _copy_one(root: int, path: bytes, entry: Entry, target: Path) -> None:
+def _copy_one(root: int, path: bytes, entry: TreeEntry, target: Path) -> None:
     fd, name = open_parent(root, path)
     try:
         make_parents(target, path)

@@ -29,7 +29,7 @@ _LEFT_OUT = b".git"
 """Of the topmost directory: what an agent commits is in the files as well, or is not part of its work."""
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TreeEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One file, link, or something else."""
 
     kind: str
@@ -41,7 +41,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     stamp: tuple[int, int, int] = (0, 0, 0)
     """Inode, and the times of its last changes: where they are the same, it is not read again."""
 
-    def is_same(self, other: Entry) -> bool:
+    def is_same(self, other: TreeEntry) -> bool:
         """Whether both have the same content."""
         if (self.kind, self.mode, self.size) != (other.kind, other.mode, other.size):
             return False
@@ -51,7 +51,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class TreeState(msgspec.Struct):
     """What a directory holds, by path."""
 
-    entries: dict[bytes, Entry] = {}
+    entries: dict[bytes, TreeEntry] = {}
     left_out: int = 0
     """How many entries were too many or too deep."""
 
@@ -141,18 +141,18 @@ class _Reader:
             return
         self._found.entries[path] = self._entry(fd, name, path, found)
 
-    def _entry(self, fd: int, name: bytes, path: bytes, found: os.stat_result) -> Entry:
+    def _entry(self, fd: int, name: bytes, path: bytes, found: os.stat_result) -> TreeEntry:
         stamp = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
         if stat.S_ISLNK(found.st_mode):
             target = os.readlink(name, dir_fd=fd)
-            return Entry(LINK, 0, len(target), content_digest(target), stamp)
+            return TreeEntry(LINK, 0, len(target), content_digest(target), stamp)
         if not stat.S_ISREG(found.st_mode):
-            return Entry(SPECIAL, stat.S_IFMT(found.st_mode), 0, "", stamp)
+            return TreeEntry(SPECIAL, stat.S_IFMT(found.st_mode), 0, "", stamp)
         mode = 0o755 if found.st_mode & 0o100 else 0o644
         known = self._known.get(path)
         if known is not None and known.stamp == stamp and known.size == found.st_size and known.digest:
-            return Entry(FILE, mode, found.st_size, known.digest, stamp)
-        return Entry(FILE, mode, found.st_size, self._digest(fd, name, found.st_size), stamp)
+            return TreeEntry(FILE, mode, found.st_size, known.digest, stamp)
+        return TreeEntry(FILE, mode, found.st_size, self._digest(fd, name, found.st_size), stamp)
 
     def _digest(self, fd: int, name: bytes, size: int) -> str:
         self._hashed += size
@@ -165,7 +165,7 @@ class _Reader:
 
 
 def file_content(directory: int, name: bytes, most: int) -> Iterator[bytes]:
-    """The content of a regular file in a directory, at most so many bytes of it; nothing if it is something else."""
+    """The content of a regular file in a directory, at most `most` bytes of it; nothing if it is something else."""
     try:
         fd = os.open(name, _FILE, dir_fd=directory)
     except OSError:
