@@ -160,7 +160,7 @@ def run_status(reader: RunReader) -> RunStatus:
         held_by=str(holder) if holder else None,
         transcripts_lost=reader.transcripts_lost(),
         damage=[item for item in reader.damage() if item.is_loss],
-        notes=_notes(reader, spending.warning),
+        notes=_status_notes(reader, spending.warning),
         remote=_remote_status(reader),
         cost_is_lower_bound=bool(spending.given_up or any(one.in_flight_at_kill for one in sessions)),
         usage_is_partial=spending.is_partial,
@@ -168,7 +168,7 @@ def run_status(reader: RunReader) -> RunStatus:
     )
 
 
-def _notes(reader: RunReader, warning: str) -> list[str]:
+def _status_notes(reader: RunReader, warning: str) -> list[str]:
     found = [*_origin_notes(reader), *reader.count_notes, *describe_inconsistencies(reader)]
     return [*found, warning] if warning else found
 

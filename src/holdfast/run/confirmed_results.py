@@ -36,7 +36,7 @@ def open_results(root: Path) -> RunReader:
     reader = RunReader(root)
     with contextlib.ExitStack() as undo:
         undo.callback(reader.close)
-        cut, note = _cut(reader)
+        cut, note = _upload_cut(reader)
         if cut is None:
             undo.pop_all()
             return reader
@@ -45,7 +45,7 @@ def open_results(root: Path) -> RunReader:
         return counted
 
 
-def _cut(reader: RunReader) -> tuple[Cut | None, str]:
+def _upload_cut(reader: RunReader) -> tuple[Cut | None, str]:
     """What does not count, if anything, and what a person should know of that."""
     if not reader.url or not _counts_when_uploaded(reader):
         return None, ""

@@ -151,9 +151,12 @@ class Uploader:
             # Read once: another thread may clear it meanwhile.
             if (journal := self._journal) is not None and not self._stop:
                 self._roll(journal)
-            self._uploads.upload(everything=self._is_over)
-            self._keep_watermark()
-            self._confirm()
+            try:
+                self._uploads.upload(everything=self._is_over)
+            finally:
+                # Of a round that fails, too, what the store has taken counts.
+                self._keep_watermark()
+                self._confirm()
             self._report_round(self.conflict.message if self.conflict is not None else "")
         except _SURVIVED as error:
             reason = error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
