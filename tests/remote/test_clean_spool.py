@@ -1,4 +1,4 @@
-"""`clean --spool`: what the store has, byte for byte, goes from this machine; nothing else ever does."""
+"""`clean --local`: what the store has, byte for byte, goes from this machine; nothing else ever does."""
 
 from __future__ import annotations
 
@@ -133,4 +133,4 @@ def test_a_run_in_a_directory_has_no_spool(holdfast, server, tmp_path):
     holdfast("run", http_eval(tmp_path, server.base_url, 2), "--run-dir", "r", code=0)
     assert "has no spool" in holdfast("clean", "r", "--local", code=2).err
     for words in ([], ["--local", "--steps"]):
-        assert "either --steps or --spool" in holdfast("clean", "r", *words, code=2).err
+        assert "either --steps or --local" in holdfast("clean", "r", *words, code=2).err

@@ -81,6 +81,8 @@ class RunScan:
         for frame in scan.frames():
             self._add_frame(frame, scan)
         with self._lock:
+            # By segment: records that wait to be written take memory.
+            self._writer.flush()
             self._states[segment.ident], self._damage[segment.ident] = scanned_state(segment, scan), scan.damage
             self._newer = max(self._newer, scan.newer_format)
 
