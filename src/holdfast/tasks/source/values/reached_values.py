@@ -60,7 +60,8 @@ from holdfast.tasks.source.values.installed_packages import (
 )
 from holdfast.tasks.source.values.running_source import SourceText, module_source, running_definition, source_lines
 from holdfast.tasks.source.values.spelling.hidden_texts import TextMask
-from holdfast.tasks.source.values.spelling.value_spelling import TakenNode, ValueSpelling, order_node, shown_line
+from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode, order_node, shown_line
+from holdfast.tasks.source.values.spelling.value_spelling import ValueSpelling
 from holdfast.tasks.source.values.text.code_text import (
     ASSERTS,
     DECLARED_OF_CLASS,
