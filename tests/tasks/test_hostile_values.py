@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.tasks.source.importing import import_file
 from holdfast.tasks.source.values.code_tree import take_code
-from holdfast.tasks.source.values.spelling.value_spelling import MAX_NODES
+from holdfast.tasks.source.values.spelling.node_budget import MAX_NODES
 
 names = itertools.count()
 

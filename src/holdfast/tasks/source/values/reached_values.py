@@ -39,15 +39,6 @@ from holdfast.tasks.source.values.binding_statements import (
     statements_of,
 )
 from holdfast.tasks.source.values.class_members import counts_in_class, declares_something
-from holdfast.tasks.source.values.code_text import (
-    ASSERTS,
-    DECLARED_OF_CLASS,
-    GOES_THROUGH_ATTRIBUTES,
-    CodeText,
-    LocalImport,
-    code_text,
-    imports_within,
-)
 from holdfast.tasks.source.values.definition_parts import (
     defaults_of,
     given_names,
@@ -69,7 +60,16 @@ from holdfast.tasks.source.values.installed_packages import (
 )
 from holdfast.tasks.source.values.running_source import SourceText, module_source, running_definition, source_lines
 from holdfast.tasks.source.values.spelling.hidden_texts import TextMask
-from holdfast.tasks.source.values.spelling.value_spelling import TakenNode, ValueSpelling, order_node, shown_line
+from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode, order_node, shown_line
+from holdfast.tasks.source.values.spelling.value_spelling import ValueSpelling
+from holdfast.tasks.source.values.text.code_text import (
+    ASSERTS,
+    DECLARED_OF_CLASS,
+    GOES_THROUGH_ATTRIBUTES,
+    CodeText,
+    code_text,
+)
+from holdfast.tasks.source.values.text.scope_names import LocalImport, imports_within
 from holdfast.tasks.source.values.type_parts import (
     issubclass_of,
     type_dict,

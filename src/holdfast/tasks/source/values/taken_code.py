@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holdfast.run.core.records import BYTECODE, CodeTree, ValueNode
 
 if TYPE_CHECKING:
-    from holdfast.tasks.source.values.spelling.value_spelling import TakenNode
+    from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode
 
 _DIGEST_BYTES = 8
 

@@ -15,14 +15,21 @@ from typing import NamedTuple
 
 from holdfast.models.secret_parts import SHORTEST
 from holdfast.tasks.source.syntax import Chain
+from holdfast.tasks.source.values.text.name_chains import global_item, last_name, literal_import, name_chain
+from holdfast.tasks.source.values.text.scope_names import (
+    COMPREHENSIONS,
+    LocalImport,
+    ScopeNames,
+    bound_imports,
+    class_names,
+    comprehension_names,
+    function_names,
+)
 
 Mask = Callable[[str], str]
 """From a text to the same without the keys in it."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_CLOSED = (*_FUNCTIONS, ast.ClassDef, ast.Constant, ast.expr_context)
-"""What is not entered for the names of a scope."""
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _READS_NAMES = frozenset({"locals", "vars", "eval", "exec", "dir", "globals"})
 """Builtins through which code sees the names of its variables."""
 DECLARED_OF_CLASS = (
@@ -61,22 +68,12 @@ ASSERTS = "assert"
 _NAMESPACES = frozenset({("vars",), ("globals",)})
 _LOOK_UPS = frozenset({"get", "update", "pop", "setdefault", "__setitem__", "__getitem__", "__contains__"})
 """Methods of a map that do not go through it."""
-_IMPORTERS = frozenset({("importlib", "import_module"), ("import_module",), ("__import__",)})
 _DEEPEST = 10_000
 _MUTATORS = frozenset(
     {"add", "append", "appendleft", "extend", "extendleft", "insert", "update", "setdefault", "pop", "popitem"}
     | {"popleft", "clear", "remove", "discard", "__setitem__", "put", "put_nowait", "increment", "subtract"}
 )
 _LEFT_OUT = frozenset({"type_comment", "kind", "type_params", "ctx", "lineno", "annotation", "returns"})
-
-
-class LocalImport(NamedTuple):
-    """An import inside a function: what the name stands for there."""
-
-    level: int
-    module: str
-    attribute: str
-    """Empty where the name stands for the module itself."""
 
 
 class CodeText(NamedTuple):
@@ -160,18 +157,7 @@ def _deep_recursion() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-class _LocalNames(NamedTuple):
-    """The names that belong to one scope of the code."""
-
-    renamed: frozenset[str]
-    """Its variables, whose names do not matter."""
-    kept: frozenset[str]
-    """Its parameters and definitions, and the names in the body of a class."""
-    imported: dict[str, LocalImport]
-    is_class: bool = False
-
-
-_Scopes = tuple[_LocalNames, ...]
+_Scopes = tuple[ScopeNames, ...]
 
 
 class _Writer:
@@ -201,8 +187,8 @@ class _Writer:
             return self._constant(node.value)
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             return self._class(node, scopes) if isinstance(node, ast.ClassDef) else self._function(node, scopes)
-        if isinstance(node, _COMPREHENSIONS):
-            return self._fields(node, (*scopes, _comprehension_names(node)))
+        if isinstance(node, COMPREHENSIONS):
+            return self._fields(node, (*scopes, comprehension_names(node)))
         if isinstance(node, ast.Subscript):
             return self._subscript(node, scopes)
         self._look_at(node)
@@ -214,10 +200,10 @@ class _Writer:
             self._look_at_call(node, ())
         elif isinstance(node, ast.Compare) and all(isinstance(sign, ast.In | ast.NotIn) for sign in node.ops):
             for searched in node.comparators:
-                self.lookups.update(_dotted(searched))
+                self.lookups.update(name_chain(searched))
                 self._looks_up_in_namespace(searched)
         elif isinstance(node, ast.AugAssign):
-            self.written.add(_last_name(node.target))
+            self.written.add(last_name(node.target))
         elif isinstance(node, ast.Assert):
             self.mentioned.add(ASSERTS)
 
@@ -229,28 +215,28 @@ class _Writer:
 
     def _subscript(self, node: ast.Subscript, scopes: _Scopes) -> str:
         if not isinstance(node.ctx, ast.Load):
-            self.written.add(_last_name(node.value))
-        self.lookups.update(_dotted(node.value))
-        if name := _global_item(node):
+            self.written.add(last_name(node.value))
+        self.lookups.update(name_chain(node.value))
+        if name := global_item(node):
             self.references.add((name,))
             return f"globals.{name}"
         self._looks_up_in_namespace(node.value)
-        if name := _literal_import(node):
+        if name := literal_import(node):
             self.imports.add((LocalImport(0, name, ""), ()))
         return self._fields(node, scopes)
 
     def _look_at_call(self, node: ast.Call, attributes: Chain) -> None:
         """Calls that reach something by a name that is only a text, or by any name at all."""
-        called = _dotted(node.func)
+        called = name_chain(node.func)
         if isinstance(node.func, ast.Attribute) and node.func.attr in _LOOK_UPS:
             self._looks_up_in_namespace(node.func.value)
         if called == ("len",) and node.args:
-            self.lookups.update(_dotted(node.args[0]))
+            self.lookups.update(name_chain(node.args[0]))
         elif called[1:] and called[-1] == "get":
             self.lookups.update(called[:-1])
         if isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATORS:
-            self.written.add(_last_name(node.func.value))
-        if name := _literal_import(node):
+            self.written.add(last_name(node.func.value))
+        if name := literal_import(node):
             self.imports.add((LocalImport(0, name, ""), attributes))
         if called == ("getattr",) and not isinstance(getattr(node.args[1:2] and node.args[1], "value", None), str):
             self.mentioned.add("getattr()")
@@ -260,7 +246,7 @@ class _Writer:
         self.reads_namespace |= (called, len(node.args) + len(node.keywords)) in _READS_ALL
 
     def _looks_up_in_namespace(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Call) and _dotted(node.func) in _NAMESPACES:
+        if isinstance(node, ast.Call) and name_chain(node.func) in _NAMESPACES:
             self.namespaces -= 1
 
     def _fields(self, node: ast.AST, scopes: _Scopes) -> str:
@@ -295,7 +281,7 @@ class _Writer:
 
     def _does_nothing(self, item: ast.stmt, scopes: _Scopes) -> bool:
         if isinstance(item, ast.Import | ast.ImportFrom):
-            self.imported.update(found for _, found in _imports_of(item))
+            self.imported.update(found for _, found in bound_imports(item))
             return True
         if isinstance(item, ast.AnnAssign):
             return item.value is None and not self._documented
@@ -333,10 +319,10 @@ class _Writer:
             self.mentioned.add(GOES_THROUGH_ATTRIBUTES)
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             self.written.add(node.attr)
-        self.namespaces += _dotted(node) in _NAMESPACES
+        self.namespaces += name_chain(node) in _NAMESPACES
         if isinstance(current, ast.Name):
             return self._chain((current.id, *reversed(attributes)), scopes)
-        if name := _literal_import(current):
+        if name := literal_import(current):
             self.imports.add((LocalImport(0, name, ""), tuple(reversed(attributes))))
             return f"{self._fields(current, scopes)}.{'.'.join(reversed(attributes))}"
         return f"{self.write(current, scopes)}.{'.'.join(reversed(attributes))}"
@@ -372,7 +358,7 @@ class _Writer:
         return f"${self._numbers.setdefault((depth, name), len(self._numbers))}" if self._renames else name
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scopes: _Scopes) -> str:
-        inner = (*scopes, _function_names(node))
+        inner = (*scopes, function_names(node))
         parts = [type(node).__name__]
         if not isinstance(node, ast.Lambda):
             parts.append(node.name)
@@ -395,36 +381,11 @@ class _Writer:
         return item.arg + hint
 
     def _class(self, node: ast.ClassDef, scopes: _Scopes) -> str:
-        inner = (*scopes, _class_names(node))
+        inner = (*scopes, class_names(node))
         outside = [*node.decorator_list, *node.bases, *node.keywords]
         body = self._body(node, node.body, inner)
         written = [*(self.write(item, scopes) for item in outside), *(self.write(item, inner) for item in body)]
         return f"(ClassDef {node.name} {' '.join(written)})"
-
-
-def _dotted(node: ast.AST) -> Chain:
-    attributes: list[str] = []
-    while isinstance(node, ast.Attribute):
-        attributes.append(node.attr)
-        node = node.value
-    return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else ()
-
-
-def _literal_import(node: ast.AST) -> str:
-    """The module in `import_module("name")` and `sys.modules["name"]`."""
-    given: object = None
-    if isinstance(node, ast.Call) and node.args and _dotted(node.func) in _IMPORTERS:
-        given = getattr(node.args[0], "value", None)
-    elif isinstance(node, ast.Subscript) and _dotted(node.value) == ("sys", "modules"):
-        given = getattr(node.slice, "value", None)
-    return given if isinstance(given, str) else ""
-
-
-def _global_item(node: ast.Subscript) -> str:
-    """The name in `globals()["NAME"]`."""
-    is_globals = isinstance(node.value, ast.Call) and _dotted(node.value.func) == ("globals",)
-    name = getattr(node.slice, "value", None)
-    return name if is_globals and isinstance(name, str) else ""
 
 
 def _is_body(field: str, value: list[object]) -> bool:
@@ -449,107 +410,3 @@ def _is_plain_print(item: ast.stmt) -> bool:
     given = [*call.args, *(keyword.value for keyword in call.keywords)]
     # A stream to write to may be anything.
     return not call.keywords and not any(isinstance(inner, acting) for item in given for inner in ast.walk(item))
-
-
-def _imports_of(item: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, LocalImport]]:
-    """The names that an import binds, and what each stands for."""
-    for alias in item.names:
-        if isinstance(item, ast.ImportFrom):
-            yield alias.asname or alias.name, LocalImport(item.level, item.module or "", alias.name)
-        elif alias.asname:
-            yield alias.asname, LocalImport(0, alias.name, "")
-        else:
-            yield alias.name.partition(".")[0], LocalImport(0, alias.name.partition(".")[0], "")
-            if "." in alias.name:
-                yield "", LocalImport(0, alias.name, "")
-
-
-def imports_within(nodes: Iterable[ast.AST]) -> Iterator[LocalImport]:
-    """Everything that the imports among these nodes import."""
-    for inner in nodes:
-        if isinstance(inner, ast.Import | ast.ImportFrom):
-            yield from (found for _, found in _imports_of(inner))
-
-
-def _inside(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of one scope; definitions and comprehensions within are given, and not entered."""
-    waiting = list(ast.iter_child_nodes(node))
-    while waiting:
-        current = waiting.pop()
-        yield current
-        if isinstance(current, _COMPREHENSIONS):
-            # An assignment expression in a comprehension binds in the function around it.
-            waiting += [inner for inner in ast.walk(current) if isinstance(inner, ast.NamedExpr)]
-        elif not isinstance(current, _CLOSED):
-            for field in current._fields:
-                value = getattr(current, field, None)
-                if type(value) is list:
-                    waiting += [item for item in value if isinstance(item, ast.AST)]
-                elif isinstance(value, ast.AST):
-                    waiting.append(value)
-
-
-def _scope_names(inside: Iterable[ast.AST]) -> tuple[set[str], set[str], dict[str, LocalImport]]:
-    """The variables, the definitions and the imports of a scope, without those declared to be of another one."""
-    renamed: set[str] = set()
-    kept: set[str] = set()
-    imported: dict[str, LocalImport] = {}
-    called: dict[str, LocalImport] = {}
-    elsewhere: set[str] = set()
-    stores: Counter[str] = Counter()
-    for node in inside:
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            renamed.add(node.id)
-            stores[node.id] += 1
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            kept.add(node.name)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            imported.update((bound, found) for bound, found in _imports_of(node) if bound)
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and _literal_import(node.value):
-            called[node.targets[0].id] = LocalImport(0, _literal_import(node.value), "")
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            renamed.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            renamed.add(node.rest)
-        elif isinstance(node, ast.Global | ast.Nonlocal):
-            elsewhere.update(node.names)
-    # A variable that stands for a module, and for nothing else, is as good as an import.
-    modules = {name: found for name, found in called.items() if stores[name] == 1}
-    renamed -= modules.keys()
-    imported |= modules
-    # A name that is imported in one place and assigned in another may be either.
-    imported = {name: found for name, found in imported.items() if name not in renamed | kept | elsewhere}
-    return renamed - kept - elsewhere, kept - elsewhere, imported
-
-
-def _function_names(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> _LocalNames:
-    body = [node.body] if isinstance(node, ast.Lambda) else node.body
-    holder = ast.Module(body=[ast.Expr(item) if isinstance(item, ast.expr) else item for item in body], type_ignores=[])
-    renamed, kept, imported = _scope_names(_inside(holder))
-    given = node.args
-    parameters = {item.arg for item in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
-    parameters |= {item.arg for item in (given.vararg, given.kwarg) if item is not None}
-    return _LocalNames(
-        frozenset(renamed - parameters),
-        frozenset(kept | parameters),
-        {name: found for name, found in imported.items() if name not in parameters},
-    )
-
-
-def _class_names(node: ast.ClassDef) -> _LocalNames:
-    renamed, kept, imported = _scope_names(_inside(ast.Module(body=node.body, type_ignores=[])))
-    return _LocalNames(frozenset(), frozenset(renamed | kept), imported, is_class=True)
-
-
-def _comprehension_names(node: ast.AST) -> _LocalNames:
-    targets = [generator.target for generator in getattr(node, "generators", [])]
-    names = {inner.id for target in targets for inner in ast.walk(target) if isinstance(inner, ast.Name)}
-    return _LocalNames(frozenset(names), frozenset(), {})
-
-
-def _last_name(node: ast.AST) -> str:
-    while isinstance(node, ast.Subscript):
-        node = node.value
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
