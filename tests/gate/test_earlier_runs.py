@@ -26,6 +26,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.core.result_file import write_result_file
 from holdfast.storage import RealFileSystem
+from observed import FIRST_NUMBERS
 
 EARLIER = Path(__file__).parents[1] / "data" / "earlier"
 RENAMED = {"deadline": "retry_deadline", "grace": "grace_period"}
@@ -222,8 +223,9 @@ class Earlier:
 
 @pytest.fixture
 def earlier(tmp_path, monkeypatch, holdfast, capfdbinary):
-    """Makes the copy of a run."""
+    """Makes the copy of a run; what a raised behaviour number of a scorer means is shown by `choice` alone."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(FIRST_NUMBERS, "1")
 
     def copied(name: str, *, mended: bool = True) -> Earlier:
         copy = Earlier(name, tmp_path, holdfast, capfdbinary)

@@ -215,9 +215,16 @@ def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str, field: st
         yield _changed_code(field, Drift.IDENTITY, f"the code of {new.name}() in {where} has changed")
     for name, digest in old.scorers.items():
         if new.scorers.get(name) != digest:
-            gone = f"the scorer {name} is no longer in {where}"
-            why = f"the code of the scorer {name} in {where} has changed" if name in new.scorers else gone
-            yield _changed_code(f"tasks.{task}.scorers.{name}", Drift.SCORING, why)
+            yield _changed_code(f"tasks.{task}.scorers.{name}", Drift.SCORING, _changed_scorer(name, new, where))
+
+
+def _changed_scorer(name: str, new: TaskCode, where: str) -> str:
+    if name not in new.scorers:
+        return f"the scorer {name} is no longer in {where}"
+    if not new.files:
+        # Without code of its own a task has built-in scorers only, whose arguments were compared before.
+        return f"this version of Holdfast scores with {name} differently"
+    return f"the code of the scorer {name} in {where} has changed"
 
 
 def _compare_trees(task: str, old: TaskCode, offered: Snapshot, field: str) -> Iterator[Difference]:

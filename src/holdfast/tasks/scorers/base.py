@@ -48,6 +48,9 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     revision: ClassVar[int] = 1
     """Raised whenever the same arguments judge differently than before."""
 
+    later_arguments: ClassVar[Mapping[str, Any]] = {}
+    """Arguments that earlier versions did not have, with their defaults: at these they are no part of its identity."""
+
     checks_types_only: ClassVar[bool] = False
     """Whether `check` gives one result for all samples whose fields have the same types."""
 
@@ -102,7 +105,11 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self
 
     def identity(self) -> dict[str, Any]:
-        return {"scorer": self.kind, "revision": self.revision, "arguments": msgspec.structs.asdict(self)}
+        arguments = msgspec.structs.asdict(self)
+        for name, default in self.later_arguments.items():
+            if arguments[name] == default:
+                del arguments[name]
+        return {"scorer": self.kind, "revision": self.revision, "arguments": arguments}
 
     def check(self, sample: Sample, place: str) -> None:
         """Raise if the sample does not have what this scorer needs."""

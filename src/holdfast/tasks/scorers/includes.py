@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.answer import Answer
@@ -17,6 +18,7 @@ class Includes(BuiltIn, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "includes"
     revision: ClassVar[int] = 2
+    later_arguments: ClassVar[Mapping[str, Any]] = {"reasoning": False}
     longest_text: ClassVar[int | None] = None
 
     name: str = "includes"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import re
 from collections import deque
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import listing
@@ -28,6 +29,7 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "regex"
     revision: ClassVar[int] = 2
+    later_arguments: ClassVar[Mapping[str, Any]] = {"reasoning": False}
     checks_types_only: ClassVar[bool] = True
 
     pattern: str
