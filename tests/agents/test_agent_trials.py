@@ -303,6 +303,27 @@ def test_a_changed_template_is_refused_and_a_moved_one_is_not(holdfast, tmp_path
     assert answer(holdfast)["text"] == "done"
 
 
+@pytest.mark.parametrize(
+    ("agent", "workspace", "path"),
+    [
+        ({"env": ["HOME"]}, {}, ""),
+        ({"tries": 7, "grace": 1}, {}, ""),
+        ({}, {"keep": "always"}, ""),
+        ({"answer": "diff"}, {}, "tasks.t.agent.answer"),
+        ({"limits": {"processes": 9}}, {}, "tasks.t.agent.limits.processes"),
+        ({}, {"checks": ["true"]}, "tasks.t.workspace.checks"),
+        ({}, {"setup": "true"}, "tasks.t.workspace.setup"),
+    ],
+)
+def test_what_may_change_on_resume_is_decided_by_field(holdfast, tmp_path, agent, workspace, path):
+    make_template(tmp_path)
+    holdfast("run", agent_eval(tmp_path, WORKS), "--run-dir", "r", code=0)
+    other = agent_eval(tmp_path, WORKS, name="other.yaml", samples=2, agent=agent, workspace=workspace)
+    shown = holdfast("diff", "r", other, "--json", code=3 if path else 0).json
+    refused = {item["path"] for item in shown["differences"] if item["drift"] == "identity"}
+    assert refused == ({path} if path else set())
+
+
 def test_another_commit_is_refused(holdfast, tmp_path):
     repository = make_repository(tmp_path)
     first = git(repository, "rev-parse", "HEAD")

@@ -42,8 +42,13 @@ def t(n: int = 1):
 """
 STRICTER = ("durability", "runner.durability", "tasks.*.axes.*.*.args")
 """Fields that may become stricter, and one that goes with code of the task's own only."""
+OF_AGENTS = ("tasks.*.agent.", "tasks.*.workspace.")
+"""Fields that a task without an agent cannot have: tests/agents offers them to a run that has one."""
 OFFERED = [
-    place for place in leaves() if place.drift not in {Drift.THROUGHPUT, Drift.ADDITIVE} and place.path not in STRICTER
+    place
+    for place in leaves()
+    if place.drift not in {Drift.THROUGHPUT, Drift.ADDITIVE}
+    if place.path not in STRICTER and not place.path.startswith(OF_AGENTS)
 ]
 
 

@@ -92,7 +92,6 @@ def _workspace(workspace: WorkspaceSpec | None, spec: EvalSpec) -> WorkspaceSpec
         workspace,
         path=None if workspace.path is None else spec.locate(workspace.path),
         repo=repo if repo is None or "://" in repo else spec.locate(repo),
-        commit=(workspace.commit or "HEAD") if repo else workspace.commit,
         files={place: spec.locate(source) for place, source in workspace.files.items()},
     )
 
