@@ -56,12 +56,10 @@ def test_what_is_left_of_a_text_is_the_final_answer(text, left):
         ("choice", "B", "B", True),
         ({"regex": {"pattern": r"\d"}}, "4", "none", False),
         ({"regex": {"pattern": r"\d"}}, "5", "5", True),
-        ({"regex": {"pattern": "^<think>", "compare": False, "reasoning": True}}, None, "Paris", True),
-        ({"includes": {"reasoning": True}}, "Lyon", "Paris", True),
     ],
 )
 def test_no_scorer_takes_a_thought_for_the_answer(given, target, answer, expected):
-    """What a model has considered and dropped is not scored, unless a scorer is told to search it."""
+    """What a model has considered and dropped is not scored."""
     sample = Sample("?", target=target, choices=["Lyon", "Paris"] if given == "choice" else None)
     assert build_scorer(given)(Answer(THOUGHT + answer), sample).value is expected
 

@@ -48,9 +48,6 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     revision: ClassVar[int] = 1
     """Raised whenever the same arguments judge differently than before."""
 
-    later_arguments: ClassVar[Mapping[str, Any]] = {}
-    """Arguments that earlier versions did not have, with their defaults: at these they are no part of its identity."""
-
     checks_types_only: ClassVar[bool] = False
     """Whether `check` gives one result for all samples whose fields have the same types."""
 
@@ -84,12 +81,8 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def __call__(self, answer: Answer, sample: Sample) -> Score:
         adjusted = self.adjusted(sample, "the sample")
-        text = adjusted.read_text(answer)
+        text = answer.final_text
         return adjusted.judge(text if self.longest_text is None else text[-self.longest_text :], sample)
-
-    def read_text(self, answer: Answer) -> str:
-        """What it reads of an answer."""
-        return answer.final_text
 
     def adjusted(self, sample: Sample, place: str) -> Self:
         """This scorer with the arguments that the sample carries for it."""
@@ -105,11 +98,7 @@ class BuiltIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self
 
     def identity(self) -> dict[str, Any]:
-        arguments = msgspec.structs.asdict(self)
-        for name, default in self.later_arguments.items():
-            if arguments[name] == default:
-                del arguments[name]
-        return {"scorer": self.kind, "revision": self.revision, "arguments": arguments}
+        return {"scorer": self.kind, "revision": self.revision, "arguments": msgspec.structs.asdict(self)}
 
     def check(self, sample: Sample, place: str) -> None:
         """Raise if the sample does not have what this scorer needs."""

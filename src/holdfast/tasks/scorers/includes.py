@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from holdfast.errors import ConfigurationError
-from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
@@ -18,18 +16,11 @@ class Includes(BuiltIn, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "includes"
     revision: ClassVar[int] = 2
-    later_arguments: ClassVar[Mapping[str, Any]] = {"reasoning": False}
     longest_text: ClassVar[int | None] = None
 
     name: str = "includes"
     ignore_case: bool = False
     """Whether upper and lower case are equal. Example: `true`"""
-
-    reasoning: bool = False
-    """Whether reasoning between `<think>` and `</think>` is searched too. Example: `true`"""
-
-    def read_text(self, answer: Answer) -> str:
-        return answer.text if self.reasoning else super().read_text(answer)
 
     def judge(self, text: str, sample: Sample) -> Score:
         whole = self._folded(text)
@@ -47,6 +38,6 @@ class Includes(BuiltIn, frozen=True, kw_only=True):
         return folded_text(text, ignore_case=self.ignore_case)
 
 
-def includes(*, ignore_case: bool = False, reasoning: bool = False, name: str = "includes") -> Includes:
+def includes(*, ignore_case: bool = False, name: str = "includes") -> Includes:
     """Look for the target anywhere in the answer."""
-    return Includes.build({"ignore_case": ignore_case, "reasoning": reasoning, "name": name}, "includes()")
+    return Includes.build({"ignore_case": ignore_case, "name": name}, "includes()")

@@ -8,12 +8,10 @@ from __future__ import annotations
 import functools
 import re
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from holdfast.errors import ConfigurationError
 from holdfast.suggestions import listing
-from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.score import Score
 from holdfast.tasks.scorers.base import BuiltIn
@@ -29,7 +27,6 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "regex"
     revision: ClassVar[int] = 2
-    later_arguments: ClassVar[Mapping[str, Any]] = {"reasoning": False}
     checks_types_only: ClassVar[bool] = True
 
     pattern: str
@@ -62,12 +59,6 @@ class Regex(BuiltIn, frozen=True, kw_only=True):
                 f"The pattern {self.pattern!r} has no group {self.group}; it has {compiled.groups}."
             )
 
-    reasoning: bool = False
-    """Whether reasoning between `<think>` and `</think>` is searched too. Example: `true`"""
-
-    def read_text(self, answer: Answer) -> str:
-        return answer.text if self.reasoning else super().read_text(answer)
-
     def judge(self, text: str, sample: Sample) -> Score:
         found = self.extract(text)
         if found is None:
@@ -99,12 +90,11 @@ def regex(
     match: Literal["first", "last"] = "first",
     ignore_case: bool = False,
     compare: bool = True,
-    reasoning: bool = False,
     name: str = "regex",
 ) -> Regex:
     """Find the answer with a pattern, and compare it with the target."""
     arguments = {"pattern": pattern, "group": group, "match": match, "ignore_case": ignore_case, "compare": compare}
-    return Regex.build({**arguments, "reasoning": reasoning, "name": name}, "regex()")
+    return Regex.build({**arguments, "name": name}, "regex()")
 
 
 @functools.lru_cache(maxsize=4096)
