@@ -71,13 +71,16 @@ def _find_checked(run: str) -> tuple[Path, list[str]]:
     from holdfast.run.remote.merged_view import open_store_view  # noqa: PLC0415 - for runs in a store only
 
     view = open_store_view(run)
-    only_here = [
-        f"{quantity(len(view.only_here), 'file')} on this machine only, not in the store: {_named(view.only_here)}"
+    if not view.only_here:
+        return view.root, view.warnings
+    files = quantity(len(view.only_here), "file")
+    return view.root, [
+        *view.warnings,
+        f"{files} on this machine only, not in the store: {_named_files(view.only_here)}",
     ]
-    return view.root, [*view.warnings, *(only_here if view.only_here else [])]
 
 
-def _named(keys: list[str]) -> str:
+def _named_files(keys: list[str]) -> str:
     more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
     return f"{', '.join(keys[:_NAMED])}{more}. `holdfast resume` uploads what is missing."
 

@@ -35,7 +35,7 @@ from holdfast.storage.filesystem import RealFileSystem
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
 _FETCHING = ".fetching-"
-_FETCHERS, _CHECKERS = 8, 2
+_FETCHERS, _CHECKERS = 4, 1
 """Downloads mostly wait, so there are many at once; checking takes a core and the memory of a frame."""
 
 

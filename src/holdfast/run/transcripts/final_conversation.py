@@ -45,11 +45,11 @@ INSERT OR IGNORE INTO kept SELECT trial, attempt, step FROM chain;
 """
 
 
-class _Said(msgspec.Struct):
+class _ReplyText(msgspec.Struct):
     text: Any = None
 
 
-class _Call(msgspec.Struct):
+class _SolverCall(msgspec.Struct):
     """What a step says of itself, without what was asked."""
 
     trial: str = ""
@@ -67,15 +67,15 @@ class _Call(msgspec.Struct):
         return bool(self.model) and self.role is ModelRole.UNDER_TEST and not bytes(self.error)
 
 
-class _Answer(msgspec.Struct):
+class _AnswerText(msgspec.Struct):
     trial: str = ""
     attempt: int = 0
     text: str = ""
 
 
 _UNKNOWN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-_call_decoder, _answer_decoder = msgspec.json.Decoder(_Call), msgspec.json.Decoder(_Answer)
-_said_decoder = msgspec.json.Decoder(_Said)
+_call_decoder, _answer_decoder = msgspec.json.Decoder(_SolverCall), msgspec.json.Decoder(_AnswerText)
+_said_decoder = msgspec.json.Decoder(_ReplyText)
 
 
 class FinalConversations:
@@ -101,7 +101,7 @@ class FinalConversations:
         elif line.startswith(_ANSWER):
             self._add_answer(line)
 
-    def _call(self, line: bytes) -> _Call | None:
+    def _call(self, line: bytes) -> _SolverCall | None:
         try:
             if (cited := citation(line)) is None:
                 return _call_decoder.decode(line)
@@ -110,7 +110,7 @@ class FinalConversations:
         head = read_step_head(self._fs, self._blobs.path(cited.blob))
         if head is None or cited.error is not None:
             return None
-        return _Call(cited.trial, cited.attempt, head.step, head.parent, cited.model, cited.role)
+        return _SolverCall(cited.trial, cited.attempt, head.step, head.parent, cited.model, cited.role)
 
     def _put(self, *values: object) -> None:
         self._waiting.append(values)
