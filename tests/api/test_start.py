@@ -205,7 +205,7 @@ def test_what_is_not_in_the_store_is_the_warning_of_the_end(place):
 
     made = Task(name="t", samples=[Sample("a", target="a")], solver=Solver(solve), scorers=exact())
     run = evaluate(made, ECHO, run=place.url)
-    assert run.ended.exit_code == 0
+    assert (run.ended.exit_code, run.ended.uploaded) == (5, False)
     assert f"Not in {place.url} yet" in run.ended.warning
 
 

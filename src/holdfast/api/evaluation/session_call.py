@@ -117,7 +117,7 @@ class SessionCall:
             started, showing=choose_showing(started, asked=self._progress), interrupts=self.interrupts
         )
         for error in (StorageFailure, ResumeAborted, RunHeld):
-            if ended.exit_code == error.exit_code:
+            if ended.code_by_trials == error.exit_code:
                 raise error(ended.warning)
         warnings = (ended.warning, *started.warnings, started.not_uploaded_text())
         return replace(ended, warning=" ".join(filter(None, warnings)))
