@@ -8,10 +8,10 @@ from pathlib import Path
 
 from holdfast.models.environment_keys import hide_environment_keys
 from holdfast.tasks.source.values.first_taken import settle
-from holdfast.tasks.source.values.reached_values import ReachedValues
 from holdfast.tasks.source.values.spelling.hidden_texts import TextMask
 from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode
 from holdfast.tasks.source.values.taken_code import TakenCode
+from holdfast.tasks.source.values.walk.reached_values import ReachedValues
 
 
 def take_code(roots: Mapping[str, object]) -> TakenCode:

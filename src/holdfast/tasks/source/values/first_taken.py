@@ -12,8 +12,8 @@ from types import FunctionType
 from typing import NamedTuple
 
 from holdfast.run.core.records import OPAQUE
-from holdfast.tasks.source.values.reached_values import HeldValue, TakenTree
 from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode, is_scalar
+from holdfast.tasks.source.values.walk.held_values import HeldValue, TakenTree
 
 _EMPTY = re.compile(rb"(.* empty|NoneType None|int 0|float 0\.0|set 0 |frozenset 0 |WeakSet 0 |str |bytes )", re.DOTALL)
 _ATTRIBUTE = re.compile(r"(\.\w+)+")

@@ -40,7 +40,7 @@ class TakenCode(NamedTuple):
         """
         if not self.roots:
             return CodeTree(salt, {})
-        from holdfast.tasks.source.values.reached_values import compiled_node  # noqa: PLC0415 - see the module
+        from holdfast.tasks.source.values.walk.held_values import compiled_node  # noqa: PLC0415 - see the module
 
         key, roots = bytes.fromhex(salt), {}
         for root, nodes in self.roots.items():
