@@ -77,7 +77,7 @@ class CommandGroup(click.Group):
         module = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name][0]}.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
         if _COMPLETION in os.environ:
-            from holdfast.cli.ui.argument_completion import complete_references  # noqa: PLC0415 - only a shell needs it
+            from holdfast.cli.ui.options.argument_completion import complete_references  # noqa: PLC0415 - only a shell needs it
 
             complete_references(command)
         return command

@@ -13,9 +13,9 @@ import msgspec
 from holdfast.analysis.fail_under import ScoreBound, check_bounds, compare_bounds
 from holdfast.analysis.report import make_report
 from holdfast.analysis.report_text import report_text
-from holdfast.cli.ui.fail_under_option import bound_failures, fail_under_option, print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.named_run import find_named_run
+from holdfast.cli.ui.options.fail_under_option import bound_failures, fail_under_option, print_bound_failures
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import UsageError

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.local_path import LocalPath
 from holdfast.cli.ui.named_run import find_named_run
+from holdfast.cli.ui.options.local_path import LocalPath
 from holdfast.cli.ui.standard_streams import say, write_output
 from holdfast.errors import UsageError
 from holdfast.run.locate import LATEST

@@ -10,7 +10,7 @@ import click
 from holdfast.analysis.money import money_text
 from holdfast.api.start import naming_run_at
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.local_path import LocalPath
+from holdfast.cli.ui.options.local_path import LocalPath
 from holdfast.engine.opening.new_run import default_root
 from holdfast.errors import UsageError
 from holdfast.interop.importing.import_run import ImportSummary, import_run

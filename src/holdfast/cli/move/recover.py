@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.local_path import LocalPath
+from holdfast.cli.ui.options.local_path import LocalPath
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import UsageError
 from holdfast.journal import FORMAT

@@ -11,8 +11,8 @@ from holdfast.api.fork import make_fork
 from holdfast.api.offered_eval import naming_offer, offer_eval
 from holdfast.cli.session.warning_lines import print_env_warnings, print_warnings
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.local_path import LocalPath
 from holdfast.cli.ui.named_run import find_named_run
+from holdfast.cli.ui.options.local_path import LocalPath
 from holdfast.engine.opening.fork import ForkSummary
 from holdfast.run.core.display_text import shell_word
 from holdfast.spec import parse_arguments

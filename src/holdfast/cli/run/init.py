@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.ui.json_output import print_json
-from holdfast.cli.ui.local_path import LocalPath
+from holdfast.cli.ui.options.local_path import LocalPath
 from holdfast.errors import UsageError
 from holdfast.reference.eval_schema import schema_text
 

@@ -13,8 +13,8 @@ from holdfast.api.start import resume_session
 from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.output_options import SessionOutput, output_options
 from holdfast.cli.session.warning_lines import print_env_warnings
-from holdfast.cli.ui.fail_under_option import fail_under_option
-from holdfast.cli.ui.stage_options import from_option, until_option
+from holdfast.cli.ui.options.fail_under_option import fail_under_option
+from holdfast.cli.ui.options.stage_options import from_option, until_option
 from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import UsageError

@@ -17,8 +17,8 @@ from holdfast.api.start import RunRequest, start_session
 from holdfast.cli.session.dry_run import print_dry_run
 from holdfast.cli.session.execute import run_in_foreground
 from holdfast.cli.session.output_options import SessionOutput, output_options
-from holdfast.cli.ui.fail_under_option import fail_under_option
-from holdfast.cli.ui.stage_options import until_option
+from holdfast.cli.ui.options.fail_under_option import fail_under_option
+from holdfast.cli.ui.options.stage_options import until_option
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.env_file import read_env_file

@@ -13,7 +13,6 @@ from holdfast.api.growth_text import growth_lines
 from holdfast.cli.session.end_text import EndText
 from holdfast.cli.session.run_scores import RunScores, failures_under, read_scores, scores_object
 from holdfast.cli.session.warning_lines import print_warnings, print_warnings_again
-from holdfast.cli.ui.fail_under_option import print_bound_failures
 from holdfast.cli.ui.json_output import print_json
 from holdfast.cli.ui.next_command import (
     NextSteps,
@@ -22,6 +21,7 @@ from holdfast.cli.ui.next_command import (
     run_commands,
     stop_lines,
 )
+from holdfast.cli.ui.options.fail_under_option import print_bound_failures
 from holdfast.cli.ui.standard_streams import say
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun

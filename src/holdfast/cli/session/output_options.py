@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from holdfast.cli.session.log_file import LogFile
-from holdfast.cli.ui.local_path import LocalPath
+from holdfast.cli.ui.options.local_path import LocalPath
 from holdfast.cli.ui.standard_streams import routing_messages
 from holdfast.errors import HoldfastError, UsageError
 

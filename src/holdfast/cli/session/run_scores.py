@@ -13,7 +13,7 @@ from holdfast.analysis.ledger import Ledger, session_ledger
 from holdfast.analysis.report import GroupReport, Report, make_report
 from holdfast.analysis.score_table import score_table
 from holdfast.analysis.text_table import plain_name
-from holdfast.cli.ui.fail_under_option import bound_failures
+from holdfast.cli.ui.options.fail_under_option import bound_failures
 from holdfast.cli.ui.output_text import output_columns
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import HoldfastError

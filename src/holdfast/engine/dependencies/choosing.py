@@ -55,7 +55,7 @@ def choose(fold: RunFold, dependency: Dependency) -> AxisChoice | None:
     """The best value; None while trials of a value remain, or if one of the values has no score."""
     if not are_finished(fold, dependency):
         return None
-    figures = _figures(fold, dependency)
+    figures = _candidate_figures(fold, dependency)
     if not figures or len(figures) < len(dependency.candidates):
         return None
     order = {value: place for place, value in enumerate(dependency.candidates)}
@@ -73,7 +73,7 @@ def _standings(fold: RunFold, dependency: Dependency) -> list[Standing]:
     ]
 
 
-def _figures(fold: RunFold, dependency: Dependency) -> list[CandidateFigures]:
+def _candidate_figures(fold: RunFold, dependency: Dependency) -> list[CandidateFigures]:
     """What each value that has scores is judged by."""
     by_value: dict[str, dict[str, list[float]]] = {}
     numbers = [one.number for one in _standings(fold, dependency)]

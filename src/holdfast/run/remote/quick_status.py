@@ -35,7 +35,7 @@ _TAIL, _LARGE_TAIL = 64 << 10, 4 << 20
 """How many of a segment's last bytes are read to find its last frame, and how many at most if it does not fit there."""
 _FIRST_FRAMES = 3
 _READ_BYTES = 16 << 20
-"""A run of which nothing says how far it is, and that is not larger, is read to count its trials."""
+"""A run without a published count is read, to count its trials, if it is not larger than this."""
 _FINISHED_CODES = (0, 1)
 """Exit codes of sessions that left nothing undone that they could do."""
 

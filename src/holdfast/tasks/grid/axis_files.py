@@ -21,7 +21,7 @@ def file_digests(grid: AxisGrid | None) -> dict[str, str]:
     if grid is None:
         return {}
     return {
-        file_key(axis, value, path): content_digest(Path(grid.locate(source)))
+        file_key(axis, value, path): path_digest(Path(grid.locate(source)))
         for axis, values in grid.values.items()
         for value, entry in values.items()
         for path, source in entry.files.items()
@@ -37,7 +37,7 @@ def missing_files(grid: AxisGrid) -> Iterator[tuple[str, str, str]]:
                     yield axis, value, source
 
 
-def content_digest(path: Path) -> str:
+def path_digest(path: Path) -> str:
     """The digest of a file, or of the names and content of all that is in a directory; links are not followed."""
     if path.is_dir() and not path.is_symlink():
         found = blake2b(digest_size=16)

@@ -57,12 +57,12 @@ def first_choices(notes: Iterable[NoteRecord]) -> dict[ChoiceKey, AxisChoice]:
     """The choices of a run, given its notes in order."""
     found: dict[ChoiceKey, AxisChoice] = {}
     for note in notes:
-        if note.kind == AXIS_CHOICE and (choice := _decoded(note)) is not None:
+        if note.kind == AXIS_CHOICE and (choice := _decoded_choice(note)) is not None:
             found.setdefault(choice.key, choice)
     return found
 
 
-def _decoded(note: NoteRecord) -> AxisChoice | None:
+def _decoded_choice(note: NoteRecord) -> AxisChoice | None:
     try:
         return msgspec.convert(note.data, AxisChoice)
     except msgspec.ValidationError:
