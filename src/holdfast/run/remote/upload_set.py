@@ -17,6 +17,7 @@ from holdfast.journal.frame import HEADER_SIZE, decode_header
 from holdfast.journal.segment import SegmentId, parse_name, segment_location
 from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.layout import Layout
+from holdfast.run.remote.artifact_files import ArtifactFiles
 from holdfast.run.remote.upload_lag import UploadLag
 from holdfast.run.remote.upload_watermark import ConfirmedSegments, confirmed_segments
 from holdfast.storage.filesystem import RealFileSystem
@@ -54,6 +55,8 @@ class UploadSet:
         self._others: dict[int, tuple[int, int]] = {}
         """By other writers of the session, the last segment and the last frame that are in the store."""
         self._uploaded = {entry.key for entry in store.list() if self._is_same_file(entry)}
+        self._artifacts = ArtifactFiles(layout)
+        self._artifacts.take_as_uploaded(self._uploaded)
 
     def _is_same_file(self, entry: StoredObject) -> bool:
         """Whether an object is what the spool has under its name, if it has anything."""
@@ -144,12 +147,13 @@ class UploadSet:
         self.lag.bytes -= path.stat().st_size
 
     def _upload_cited(self) -> None:
-        for directory in (self.layout.inputs, self.layout.blobs, self.layout.artifacts):
+        for directory in (self.layout.inputs, self.layout.blobs):
             for path in sorted(directory.rglob("*")) if directory.is_dir() else []:
                 key = str(path.relative_to(self.layout.root))
                 if path.is_file() and not path.name.startswith(".") and key not in self._uploaded:
                     self.store.put_file(key, path)
                     self._uploaded.add(key)
+        self._artifacts.upload_changed(self.store)
 
     def _upload_config(self) -> None:
         for name in ("config.yaml", "serving.yaml"):
