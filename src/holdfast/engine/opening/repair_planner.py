@@ -16,7 +16,7 @@ from holdfast.engine.opening.new_run import input_files, planned_contents
 from holdfast.engine.opening.planned_grid import PlannedGrid, grid_of_run, wrong_key
 from holdfast.engine.opening.resume_plan import same_values
 from holdfast.engine.planning.earlier_runs import with_present_names
-from holdfast.engine.planning.inputs import FreshInputs, WriteRows, input_name, template_input
+from holdfast.engine.planning.inputs import FreshInputs, WriteRows, input_name
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
@@ -58,9 +58,9 @@ class MatchedInputs:
         self.files[name] = self._fresh.files[name]
         return rows
 
-    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
-        packed = self._fresh.template(task, template)
-        self.files[template_input(task)] = self._fresh.files[template_input(task)]
+    def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
+        packed = self._fresh.template(name, template)
+        self.files[name] = self._fresh.files[name]
         return packed
 
     def list_of_trials(self) -> None:
