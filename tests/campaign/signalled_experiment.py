@@ -26,6 +26,8 @@ from program import Program, Started, until
 EXAMPLE = Path(__file__).parents[2] / "examples" / "experiment"
 TRIALS = 12
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGKILL)
+ENDS = {0, 130, 143, *(-number for number in SIGNALS)}
+"""A signal that comes before the program has loaded ends it as it ends any program."""
 SLOW = """
 import os, time
 def note(what):
@@ -108,10 +110,10 @@ class SignalledExperiment:
             started = self._agents("start") - before
             assert not done & started.keys(), "an agent that had finished was started again"
             records = read_journal(self._holdfast.directory / name)
-            done = {one["trial"] for one in records if one["type"] == "step" and one["step"].startswith("stage/solve:")}
+            done = _agents_on_record(records)
             cut_off += sum(count for key, count in started.items() if key not in done)
             self._check_scored(records, done)
-        assert self._agents("start").total() == TRIALS + cut_off
+        assert (self._agents("start").total(), len(done)) == (TRIALS + cut_off, TRIALS)
         self.cut_off += cut_off
         self._check_complete(name)
 
@@ -122,7 +124,7 @@ class SignalledExperiment:
         if not is_left_alone:
             self._interrupt(started, self._holdfast.directory / name)
         code = started.wait().code
-        assert code in {0, 130, 143, -signal.SIGKILL}, (code, started.told())
+        assert code in ENDS, (code, started.told())
         if code == -signal.SIGKILL:
             until(lambda: not self._processes(), "nothing is left of a killed session")
         assert self._processes() == []
@@ -166,6 +168,12 @@ class SignalledExperiment:
         assert not [path for path in self._holdfast.directory.iterdir() if path.name.startswith(f".{name}")]
         self._holdfast("verify", name, code=0)
         shutil.rmtree(run)
+
+
+def _agents_on_record(records: list[dict[str, Any]]) -> set[str]:
+    """The trials whose agents have ended, and whose replies are durable."""
+    steps = [one for one in records if one["type"] == "step" and "error" not in one]
+    return {one["trial"] for one in steps if "request" in one and one.get("role") != "judge"}
 
 
 def _judges(records: list[dict[str, Any]]) -> dict[tuple[str, str], bytes]:

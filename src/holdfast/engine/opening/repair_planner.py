@@ -45,7 +45,7 @@ class MatchedInputs:
         self._rows: dict[str, Rows] = {}
         self.files: dict[str, Path] = {}
         self.proven: set[str] = set()
-        """The inputs whose copies have the content that is at the dataset's path now."""
+        """The inputs whose copies have the content that is where the eval says they are now."""
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - whatever is found was asked about before
         return False
@@ -59,8 +59,15 @@ class MatchedInputs:
         return rows
 
     def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
+        from holdfast.tasks.workspaces.workspace_template import PackedTemplate, packed_identity  # noqa: PLC0415 - few tasks
+
         packed = self._fresh.template(name, template)
         self.files[name] = self._fresh.files[name]
+        for path in self._layout.inputs.iterdir() if self._layout.inputs.is_dir() else ():
+            if packed_identity(path) == packed.identity:
+                self.proven.add(name)
+                self.files[name] = path
+                return PackedTemplate(path.name, packed.identity)
         return packed
 
     def list_of_trials(self) -> None:

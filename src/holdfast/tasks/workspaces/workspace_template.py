@@ -299,6 +299,36 @@ def copy_objects(path: Path, stream: BinaryIO) -> None:
             shutil.copyfileobj(member, stream, _CHUNK)
 
 
+def packed_identity(path: Path) -> str:
+    """The identity of the template in a file, by the content of the file; empty if it is none."""
+    identity = sha256()
+    try:
+        with tarfile.open(path, "r:", errors="surrogateescape") as archive:
+            for info in archive:
+                identity.update(_identity_line(archive, info))
+    except (OSError, tarfile.TarError):
+        return ""
+    return identity.hexdigest()[:32]
+
+
+def _identity_line(archive: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
+    """What a member of the file contributes to the identity; see `_pack_entry`."""
+    told = f"{info.name}\0{info.mode:o}\0".encode("utf-8", "surrogateescape")
+    if info.issym():
+        return b"l" + told + os.fsencode(info.linkname) + b"\n"
+    if info.isdir():
+        return b"d" + told + b"\n"
+    member = archive.extractfile(info)
+    if member is None or info.name in {OBJECTS, SHALLOW}:
+        return b""
+    if info.name == COMMIT:
+        return b"commit " + member.read().strip()
+    digest = sha256()
+    while data := member.read(_CHUNK):
+        digest.update(data)
+    return b"f" + told + digest.hexdigest().encode() + b"\n"
+
+
 def recorded_commit(path: Path) -> str:
     """The commit of a repository in its file; empty for a directory, and where the file cannot be read."""
     try:
