@@ -300,7 +300,7 @@ def copy_objects(path: Path, stream: BinaryIO) -> None:
 
 
 def packed_identity(path: Path) -> str:
-    """The identity of the template in a file, by the content of the file; empty if it is none."""
+    """The identity of the template in a file, by the content of the file; empty for a file of another kind."""
     identity = sha256()
     try:
         with tarfile.open(path, "r:", errors="surrogateescape") as archive:
