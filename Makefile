@@ -6,7 +6,7 @@
 # make interop  our strategies compared with Mellea's own, in .venv-mellea; our statistics compared with those of
 #               Inspect, statsmodels and scipy, the grades of our judges with Inspect's, and the logs that we recover, write and
 #               import with Inspect's, in .venv-inspect; what our providers send and read compared with the official clients,
-#               in .venv-sdks
+#               in .venv-sdks; the command line of Codex in workspaces of ours, without a network, in .npm-codex
 # Each target installs what it needs into .venv; it needs Python 3.11+, pip and make.
 
 PYTHON ?= python3
@@ -18,9 +18,10 @@ MELLEA := .venv-mellea
 INSPECT := .venv-inspect
 SDKS    := .venv-sdks
 MOTO    := .venv-moto
+CODEX   := .npm-codex
 CORE   := $(wildcard $(addprefix tests/,journal storage run crash gate repair remote))
 
-.PHONY: test lint types imports core rest demo bench soak moto interop fix tools compiled clean
+.PHONY: test lint types imports core rest demo bench soak moto interop codex fix tools compiled clean
 
 test: lint types imports core rest
 
@@ -103,7 +104,15 @@ $(SDKS)/.installed: pyproject.toml
 	$(SDKS)/bin/python -m pip install --quiet --disable-pip-version-check -e . openai==3.51.0 anthropic==2.9.0
 	touch $@
 
-interop: $(MELLEA)/.installed $(INSPECT)/.installed $(SDKS)/.installed
+# The command line of an agent, from npm; where that is missing, its tests skip with a message.
+$(CODEX)/.installed: Makefile
+	-mkdir -p $(CODEX) && npm install --silent --no-fund --no-audit --prefix $(CODEX) @openai/codex@0.169.0
+	touch $@
+
+codex: $(STAMP) $(CODEX)/.installed
+	$(BIN)/python interop_tests/codex $(CODEX)
+
+interop: $(MELLEA)/.installed $(INSPECT)/.installed $(SDKS)/.installed codex
 	$(MELLEA)/bin/python interop_tests/mellea
 	$(INSPECT)/bin/python interop_tests/statistics
 	$(INSPECT)/bin/python interop_tests/judges

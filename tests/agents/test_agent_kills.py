@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from agents.agent_evals import agent_eval, left_in, make_template, processes_below
-from program import until
+from program import stop_process, until
 
 COUNTS = """
 log = Path({log!r})
@@ -68,6 +68,25 @@ def test_an_agent_whose_stage_is_on_record_is_not_started_again(holdfast, tmp_pa
     holdfast("resume", "r", code=0)
     assert len(starts(tmp_path)) == 1
     assert [file["path"] for file in holdfast.records("r", "answer")[0]["value"]["changed_files"]] == ["half"]
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_experiments_5_an_agent_that_ended_while_nobody_could_record_it_is_paid_once(holdfast, tmp_path, is_changed):
+    """Its end is noted by its supervisor; only in a workspace that was changed since does it work again."""
+    started = start_and_wait(holdfast, tmp_path, "run", counting(tmp_path), "--run-dir", "r")
+    stop_process(started.pid)
+    (tmp_path / "go").touch()
+    (end,) = until(lambda: list((tmp_path / "r").glob("workspaces/*/state/ended.json")), "its end is noted")
+    started.kill()
+    until(lambda: not processes_below(tmp_path), "nothing is left")
+    if is_changed:
+        (end.parent.parent / "work" / "by hand").touch()
+    holdfast("resume", "r", code=0)
+    assert len(starts(tmp_path)) == 1 + is_changed
+    answer = holdfast.records("r", "answer")[0]
+    assert answer["text"] == "done"
+    assert [file["path"] for file in answer["value"]["changed_files"]] == ["half"]
+    assert left_in(tmp_path / "r") == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -57,6 +57,26 @@ def copied(name, tmp_path):
     return Path(shutil.copytree(ROOT / "examples" / name, tmp_path / name))
 
 
+def test_the_experiment_runs_as_it_is(tmp_path):
+    """Experiments 1, 2, 4, 10, 19: 3 by 2 by 2 trials, each with its checks and its three judges, at one commit."""
+    directory = copied("experiment", tmp_path)
+    command = ["sh", "make_repository.sh"]
+    made = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60, check=True)
+    assert made.stdout.strip() in (directory / "eval.yaml").read_text(encoding="utf-8")
+    assert "12 trials" in holdfast(directory, "run", "eval.yaml", "--dry-run")
+    holdfast(directory, "run", "eval.yaml", "--run-dir", "r")
+    report = json.loads(holdfast(directory, "report", "r", "--json"))
+    found = report["tasks"]["fix"]["agent"]
+    assert (report["complete"], found["coverage"]["planned"]) == (True, 12)
+    values = {tier: one["scores"] for tier, one in found["by_axis"]["axes"]["tier"].items()}
+    rates = {tier: [scores[name]["pass_rate"]["value"] for name in SHOWN] for tier, scores in values.items()}
+    assert rates == {"T0": [0.5, 0.5, 0.0], "T1": [1.0, 1.0, 0.0], "T2": [1.0, 1.0, 1.0]}
+    assert [path.name for path in (directory / "r" / "workspaces").iterdir()] == [".repositories"]
+
+
+SHOWN = ("checks", "review", "review/strict")
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_runs_as_it_is(name, tmp_path):
     """Without a key, to the end, with the scores that its script leads to."""

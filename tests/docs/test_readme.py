@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,7 @@ def test_the_tour_of_the_readme_works_as_printed(tmp_path):
     """Every command ends with exit code 0, except the one that kills itself; what is shown is what is printed."""
     tour = [item for block in blocks("console") for item in printed(block) if item[0] != INSTALL]
     assert len(tour) >= 12
+    shutil.copytree(ROOT / "examples" / "experiment", tmp_path / "examples" / "experiment")
     for command, output in tour:
         done = run(command, tmp_path)
         expected = 137 if "HOLDFAST_CRASH_AT" in command else 0

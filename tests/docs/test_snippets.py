@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ NOT_RUN = (
 _MODEL = {"provider": "scripted", "model": "echo", "price": {"input": 1, "output": 1}}
 BASE = {
     "models": dict.fromkeys(("small", "judge", "large"), _MODEL),
-    "datasets": {"capitals": "capitals.jsonl", "words": "words.jsonl"},
+    "datasets": {"capitals": "capitals.jsonl", "words": "words.jsonl", "bugs": "bugs.jsonl"},
     "tasks": {"any": {"dataset": "capitals", "prompt": "{country}?", "target": "{capital}", "scorers": ["exact"]}},
 }
 """What a part of an eval may name, or leave out."""
@@ -72,10 +73,11 @@ def commands(snippet: Snippet) -> list[str]:
 
 @pytest.fixture
 def eval_directory(tmp_path, store, monkeypatch):
-    """The eval of `holdfast init`, a finished run of it, and a store in which there is another one."""
+    """The eval of `holdfast init`, a finished run of it, the examples, and a store in which there is another run."""
     for name, value in {**KEYS, "AWS_ENDPOINT_URL": store.endpoint}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HOLDFAST_SPOOL", str(tmp_path / "spool"))
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
     for command in ("holdfast init", "holdfast run eval.yaml --run-dir RUN"):
         assert run(command, tmp_path).returncode == 0
     return tmp_path

@@ -291,6 +291,10 @@ class Supervisor:
 
     def _end(self, cause: str, grace: float) -> None:
         """Ends the program: in order if there is time, and by force when that is over."""
+        self._reap()
+        if self.status is not None:
+            # It has ended by itself: that is not to be taken for our doing.
+            return
         self.cause = self.cause or cause
         self.end_at = min(self.end_at or float("inf"), time.monotonic() + grace)
         if self.cause == "runner":

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.digests import json_digest
 from holdfast.run.core.records import CodeTree, RowReading, TaskCode
 from holdfast.spec import DatasetSpec, TrialLimits
-from holdfast.tasks.grid.axis_files import file_digests
+from holdfast.tasks.grid.axis_files import file_identities
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
 from holdfast.tasks.solver import REVISION, Generate
 from holdfast.tasks.task import Task
@@ -64,7 +64,7 @@ def _task_code(task: Task, **found: Any) -> TaskCode:
         limit=task.limit,
         axes={axis: list(values) for axis, values in task.axes.items()},
         rows=_row_reading(task),
-        axis_files=file_digests(task.grid),
+        axis_files=file_identities(task.grid),
         **found,
     )
 

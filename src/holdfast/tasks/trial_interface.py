@@ -73,7 +73,7 @@ class Trial(Protocol):
 
     @property
     def axis_files(self) -> Mapping[str, str]:
-        """The files of the trial's axis values: by the path in its workspace, where each is copied from."""
+        """The files of the trial's axis values: by the path in its workspace, where the run's copy of each is."""
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -17,7 +17,7 @@ from holdfast.engine.events import Observer
 from holdfast.engine.opening.comparing.growth import Growth
 from holdfast.engine.opening.held_addresses import HeldAddresses
 from holdfast.engine.planning.earlier_runs import new_salt
-from holdfast.engine.planning.inputs import FreshInputs, raw_digest, template_input
+from holdfast.engine.planning.inputs import FreshInputs, axis_file_input, raw_digest, template_input
 from holdfast.engine.planning.model_families import family_warning, new_family_note
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
@@ -241,6 +241,12 @@ def raw_digests(prepared: PreparedEval) -> dict[str, str]:
         template_input(planned.name): packed.identity
         for planned in prepared.tasks
         if (packed := getattr(planned.task.solver, "packed", None)) is not None
+    }
+    templates |= {
+        axis_file_input(planned.name, key): packed.identity
+        for planned in prepared.tasks
+        if planned.task.grid is not None
+        for key, packed in planned.task.grid.copies.items()
     }
     datasets = {
         planned.source: raw_digest(Path(planned.task.dataset.path))

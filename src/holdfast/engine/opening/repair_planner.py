@@ -16,7 +16,7 @@ from holdfast.engine.opening.new_run import input_files, planned_contents
 from holdfast.engine.opening.planned_grid import PlannedGrid, grid_of_run, wrong_key
 from holdfast.engine.opening.resume_plan import same_values
 from holdfast.engine.planning.earlier_runs import with_present_names
-from holdfast.engine.planning.inputs import FreshInputs, WriteRows, input_name, template_input
+from holdfast.engine.planning.inputs import FreshInputs, WriteRows, input_name
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
@@ -45,7 +45,7 @@ class MatchedInputs:
         self._rows: dict[str, Rows] = {}
         self.files: dict[str, Path] = {}
         self.proven: set[str] = set()
-        """The inputs whose copies have the content that is at the dataset's path now."""
+        """The inputs whose copies have the content that is where the eval says they are now."""
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - whatever is found was asked about before
         return False
@@ -58,9 +58,16 @@ class MatchedInputs:
         self.files[name] = self._fresh.files[name]
         return rows
 
-    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
-        packed = self._fresh.template(task, template)
-        self.files[template_input(task)] = self._fresh.files[template_input(task)]
+    def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
+        from holdfast.tasks.workspaces.workspace_template import PackedTemplate, packed_identity  # noqa: PLC0415 - few tasks
+
+        packed = self._fresh.template(name, template)
+        self.files[name] = self._fresh.files[name]
+        for path in self._layout.inputs.iterdir() if self._layout.inputs.is_dir() else ():
+            if packed_identity(path) == packed.identity:
+                self.proven.add(name)
+                self.files[name] = path
+                return PackedTemplate(path.name, packed.identity)
         return packed
 
     def list_of_trials(self) -> None:

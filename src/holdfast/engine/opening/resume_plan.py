@@ -26,6 +26,7 @@ from holdfast.engine.opening.resumed_inputs import ResumedInputs, SampleSelectio
 from holdfast.engine.planning.earlier_runs import comparable_code, with_present_names
 from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, input_name, raw_digest, template_input
 from holdfast.engine.planning.prepared_eval import (
+    axis_field,
     code_files,
     digests_of_weights,
     naming_task,
@@ -64,6 +65,7 @@ from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, regrouped, samples_on_record, with_keys_of
+from holdfast.tasks.grid.axis_files import axis_files
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.stages import is_staged
@@ -210,6 +212,7 @@ class ResumeComparison:
             {name: dict(task.taken.places) for name, task in made.items()},
             {name: task.taken.mutated for name, task in made.items()},
             {name: found for name, (_, found) in templates.items()},
+            {name: self._axis_files_now(task) for name, task in made.items() if name in self._code},
             self._unsteady,
         )
         decision = decide(saved, now, self._freely(), rescoring=self._rescoring)
@@ -241,6 +244,15 @@ class ResumeComparison:
             return None
         commit = recorded_commit(self._reader.layout.inputs / saved.digest)
         return saved.raw, template_identity(task.solver.template, commit)
+
+    def _axis_files_now(self, task: Task) -> dict[str, str]:
+        """The identities of the files of axis values, where they are now; the others are in the run."""
+        found = [(file, file.template(axis_field(task.name, file))) for file in axis_files(task.grid)]
+        if not found:
+            return {}
+        from holdfast.tasks.workspaces.workspace_template import template_identity  # noqa: PLC0415 - few axes have files
+
+        return {file.key: template_identity(template, "") for file, template in found if template.is_there}
 
     def _unsteady_values(self, offered: Mapping[str, TaskCode], spec: EvalSpec) -> UnsteadyNames:
         if not any(code.tree for code in (*offered.values(), *self._code.values())):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.digests import packed_digest
-from holdfast.engine.planning.inputs import FreshInputs, Inputs, SavedInputs, WriteRows, template_input
+from holdfast.engine.planning.inputs import FreshInputs, Inputs, SavedInputs, WriteRows
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.layout import Layout
 from holdfast.run.drift.gate import SampleDigests, Samples
@@ -50,9 +50,9 @@ class ResumedInputs:
     def code_copy(self, task: str, name: str) -> Path | None:
         return self.saved.code_copy(task, name)
 
-    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
-        source: Inputs = self.saved if self.saved.has(template_input(task)) else self.fresh
-        return source.template(task, template)
+    def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
+        source: Inputs = self.saved if self.saved.has(name) else self.fresh
+        return source.template(name, template)
 
     def list_of_trials(self) -> bytes | None:
         return self.saved.list_of_trials()

@@ -56,8 +56,8 @@ class Inputs(Protocol):
     def list_of_trials(self) -> bytes | None:
         """What an imported run has in place of a grid: see `ListedTrials`; None in every other run."""
 
-    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
-        """The template of a task's workspaces in its file."""
+    def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
+        """The template of workspaces that is the input `name`, in its file."""
 
 
 def raw_digest(path: Path) -> str:
@@ -77,6 +77,11 @@ def input_name(task: str, entry: TaskSpec) -> str:
 def template_input(task: str) -> str:
     """The name of the copy of the template of a task's workspaces."""
     return f"workspaces/{task}"
+
+
+def axis_file_input(task: str, key: str) -> str:
+    """The name of the copy of a file that an axis value brings; `key` names axis, value and path."""
+    return f"axes/{task}/{key}"
 
 
 def listed_trials(inputs: Inputs, task: str, dataset: Dataset) -> ListedTrials | None:
@@ -120,10 +125,9 @@ class FreshInputs:
             self._rows[name].damage = damage
         return self._rows[name]
 
-    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
+    def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
         from holdfast.tasks.workspaces.workspace_template import PackedTemplate, pack_template  # noqa: PLC0415 - few tasks
 
-        name = template_input(task)
         if name not in self._templates:
             path = self._place() / f"{len(self.files)}.tar"
             with path.open("wb") as stream:
@@ -232,12 +236,12 @@ class SavedInputs:
             raise RunDamaged(f"The run's list of its trials ({path}) is missing or damaged.", hint=_FROM_BACKUP)
         return data
 
-    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:  # noqa: ARG002 - the copy is used
+    def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:  # noqa: ARG002 - the copy is used
         from holdfast.tasks.workspaces.workspace_template import PackedTemplate  # noqa: PLC0415 - few tasks have one
 
-        saved = self._inputs.get(template_input(task))
+        saved = self._inputs.get(name)
         if saved is None:
-            raise UsageError(f"The run has no copy of the workspace of the task {task!r}.")
+            raise UsageError(f"The run has no copy of the files of {name!r}.")
         return PackedTemplate(saved.digest, saved.raw)
 
     def keep_cache(self, layout: Layout) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 import msgspec
 
-from holdfast.engine.planning.inputs import Inputs, input_name, listed_trials
+from holdfast.engine.planning.inputs import Inputs, axis_file_input, input_name, listed_trials, template_input
 from holdfast.engine.planning.plan import PlannedTask
 from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.catalogue import COMMAND, digest_of_weights, open_provider
@@ -28,7 +28,8 @@ from holdfast.spec.models_under_test import with_models
 from holdfast.suggestions import did_you_mean, listing
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import adapt_task, build_task, with_keys_of
-from holdfast.tasks.grid.axis_files import missing_files
+from holdfast.tasks.grid.axis_files import AxisFile, axis_files
+from holdfast.tasks.grid.axis_grid import AxisGrid
 from holdfast.tasks.judges.panels import judge_slots, judging_models, shown_names
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.source.code_files import CodeFiles
@@ -182,7 +183,6 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
     watch = _early_warnings().SampleWatch(task) if inputs.is_new(input_name(name, entry)) else None
     if watch is not None:
         task.check(dataset, watch.see)
-        _check_axis_files(task)
     if not len(dataset):
         raise ConfigurationError(
             f"The task {name!r} has no sample left after its operations.", hint="Check its filters and slices."
@@ -209,12 +209,6 @@ def _plan_task(task: Task, entry: TaskSpec, spec: EvalSpec, inputs: Inputs) -> t
     )
     check_dependencies(planned)
     return planned, watch
-
-
-def _check_axis_files(task: Task) -> None:
-    for axis, value, source in missing_files(task.grid) if task.grid is not None else ():
-        place = key_path(key_path(f"{key_path('tasks', task.name)}.axes", axis), value)
-        raise ConfigurationError(f"{place}.files: {source} does not exist.", hint="Check the path.")
 
 
 def _axes_by_model(
@@ -298,9 +292,30 @@ def task_of_entry(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, gi
     """
     task = with_other_answers(with_workspace(unsampled_task(name, entry, spec, inputs, given), inputs), spec, inputs)
     if task.grid is not None:
-        task = dataclasses.replace(task, grid=task.grid.in_directory(spec.directory or ""))
+        task = dataclasses.replace(
+            task, grid=_with_axis_files(task.grid.in_directory(spec.directory or ""), name, inputs)
+        )
     code = code_files(name, spec, inputs)
     return task if entry.sampling is None else _with_sampling(task, entry.sampling, code)
+
+
+def _with_axis_files(grid: AxisGrid, task: str, inputs: Inputs) -> AxisGrid:
+    """The grid with the copies of the files that its values bring.
+
+    Raises:
+        ConfigurationError: one does not exist, or cannot be read.
+    """
+    found = {
+        file.key: inputs.template(axis_file_input(task, file.key), file.template(axis_field(task, file)))
+        for file in axis_files(grid)
+    }
+    return grid.with_copies(found) if found else grid
+
+
+def axis_field(task: str, file: AxisFile) -> str:
+    """Where the eval has a file of an axis value."""
+    axes = f"{key_path('tasks', task)}.axes"
+    return f"{key_path(key_path(axes, file.axis), file.value)}.files"
 
 
 def with_workspace(task: Task, inputs: Inputs) -> Task:
@@ -315,7 +330,7 @@ def with_workspace(task: Task, inputs: Inputs) -> Task:
 
     if not isinstance(task.solver, CommandAgent):
         return task
-    packed = inputs.template(task.name, task.solver.template)
+    packed = inputs.template(template_input(task.name), task.solver.template)
     return dataclasses.replace(task, solver=msgspec.structs.replace(task.solver, packed=packed))
 
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     # Most runs have no samplings: what carries them out is loaded with the first one.
     from holdfast.sampling.result import SamplingResult
     from holdfast.sampling.strategies.strategy import Strategy
+    from holdfast.tasks.workspaces.workspace_template import PackedTemplate
 
 
 class SlotPlace(NamedTuple):
@@ -142,9 +143,21 @@ class RunningTrial:
 
     @property
     def axis_files(self) -> Mapping[str, str]:
-        """The files of the trial's axis values: by the path in its workspace, where each is copied from."""
+        """The files of the trial's axis values: by the path in its workspace, where the run's copy of each is."""
         grid, planned = self._planned.task.task.grid, self._planned
-        return {} if grid is None else grid.files_at(planned.axes, planned.chosen)
+        if grid is None or not (found := self.axis_copies):
+            return {}
+        if self._environment.root is None:
+            return grid.files_at(planned.axes, planned.chosen)
+        from holdfast.tasks.workspaces.checkout import unpacked_file  # noqa: PLC0415 - few axes have files
+
+        return {path: str(unpacked_file(self.run_root, packed, path)) for path, packed in found.items()}
+
+    @property
+    def axis_copies(self) -> Mapping[str, PackedTemplate]:
+        """The same files as the run keeps them; what comes later is laid over what comes before."""
+        grid, planned = self._planned.task.task.grid, self._planned
+        return {} if grid is None else grid.copies_at(planned.axes, planned.chosen)
 
     @property
     def model(self) -> str:

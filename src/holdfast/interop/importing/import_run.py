@@ -169,7 +169,7 @@ class _ImportedInputs:
     def other_rows(self, name: str, task: str, write: WriteRows) -> Rows:  # noqa: ARG002 - as above
         raise UsageError(f"The scorers of the imported task {task!r} are names alone; none compares answers.")
 
-    def template(self, task: str, template: WorkspaceTemplate) -> PackedTemplate:
+    def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
         """Never needed: an imported task has no workspace."""
         raise NotImplementedError
 

@@ -65,6 +65,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By task, the names of values that this process has changed since it took them first."""
     templates: dict[str, str] = {}
     """By task, the identity of the template of its workspaces, of those that are compared."""
+    axis_files: dict[str, dict[str, str]] = {}
+    """By task, the identities of the files of its axis values as they are now, of those that can be found."""
     unsteady: UnsteadyNames = {}
     """By task and root, the names of values that are others at every import."""
 
@@ -107,7 +109,7 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, 
             field = f"tasks.{task}.{'solver' if entry.solver else 'use'}"
             differences += _compare_code(task, saved.code[task], code, where, field)
             differences += _compare_trees(task, saved.code[task], offered, field)
-            differences += _compare_axis_files(task, saved.code[task], code)
+            differences += _compare_axis_files(task, saved.code[task], offered.axis_files.get(task, {}))
             if entry.solver:
                 differences += _compare_settings(field, saved.code[task], code, where)
             elif entry.use:
@@ -256,10 +258,10 @@ def _compare_files(old: TaskCode, files: Sequence[str], changed: Sequence[str], 
         yield _changed_code(field, Drift.IDENTITY, f"{lost}, and the code is in no file that could be compared instead")
 
 
-def _compare_axis_files(task: str, old: TaskCode, new: TaskCode) -> Iterator[Difference]:
+def _compare_axis_files(task: str, old: TaskCode, now: Mapping[str, str]) -> Iterator[Difference]:
     """The content of the files that axis values bring; which files they are was compared before."""
-    for name, digest in old.axis_files.items():
-        if new.axis_files.get(name, digest) != digest:
+    for name, identity in old.axis_files.items():
+        if now.get(name, identity) != identity:
             yield refused_difference(f"tasks.{task}.axes", Drift.IDENTITY, "", f"the content of {name} has changed")
 
 

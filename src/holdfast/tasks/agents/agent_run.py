@@ -1,6 +1,7 @@
 """One call of an agent: its command is run to its end, and what it says and how it ended becomes a reply.
 
-An agent that was ended by a signal, or ended in vain without having done anything, is started again in a new
+An agent that has done its work is not started again, also if the runner was killed before it could record that. An
+agent that was ended by a signal, or ended in vain without having done anything, is started again in a new
 workspace, so often as the task says; then the call has failed, and the trial stays unfinished. A rate limit is waited
 for, and the agent continues: with its own session where it has one and the workspace is as it was left, otherwise from
 the beginning.
@@ -63,6 +64,10 @@ class AgentRun:
         RateLimited: its account may not be used for a while.
         ModelError: it could not work.
         """
+        if (unrecorded := await in_thread(self._unrecorded_end)) is not None:
+            end, output = unrecorded
+            self._spend(output.usage)
+            return self._reply(end, output, self._filled(self._agent.command))
         for _ in range(self._agent.tries):
             command = await self._command()
             end, output = await self._run(command)
@@ -88,11 +93,13 @@ class AgentRun:
         if not session:
             await self._workspace.ensure_fresh()
         given = self._agent.resume_command if session and self._agent.resume_command else self._agent.command
-        prompt = self._directory.root / "prompt.txt"
-        prompt.write_text(self._prompt, encoding="utf-8", errors="surrogateescape")
+        self._prompt_file.write_text(self._prompt, encoding="utf-8", errors="surrogateescape")
+        return self._filled(given, session)
+
+    def _filled(self, given: list[str] | str, session: str = "") -> list[str]:
         values = {
             "prompt": self._prompt,
-            "prompt_file": str(prompt),
+            "prompt_file": str(self._prompt_file),
             "workspace": str(self._directory.workspace),
             "model": self._trial.model_name,
             "session": session,
@@ -101,24 +108,41 @@ class AgentRun:
         return [*filled(self._agent.wrap, values), *filled(given, values)]
 
     @property
+    def _prompt_file(self) -> Path:
+        return self._directory.root / "prompt.txt"
+
+    @property
     def _output_file(self) -> Path:
         return self._directory.temporary / "output"
 
     def _session_to_resume(self) -> str:
         """The session of an agent that a kill or a rate limit has ended, if its workspace is as it left it."""
-        state, ready = self._directory.state, self._directory.ready()
-        if self._agent.resume_command is None or ready is None or not ready.used:
+        state, end = self._directory.state, self._last_end()
+        if self._agent.resume_command is None or end is None:
             return ""
-        if (ready.attempt, ready.place) != (self._workspace.attempt, str(self._directory.workspace)):
-            return ""
-        try:
-            end = msgspec.json.decode((state / _ENDED).read_bytes(), type=ProgramEnd)
-        except (OSError, msgspec.MsgspecError):
-            return ""
-        is_cut_off = end.cause in {"runner", "ended"} or (state / _LIMITED).exists()
-        if not is_cut_off or not end.tree or end.tree != tree_digest(str(self._directory.workspace)):
+        if end.cause not in {"runner", "ended"} and not (state / _LIMITED).exists():
             return ""
         return read_output(read_own_file(state / "stdout", self._most), self._agent.output, time.time()).session
+
+    def _unrecorded_end(self) -> tuple[ProgramEnd, AgentOutput] | None:
+        """How an agent has ended that had done its work when the runner was killed; None in every other case."""
+        end = self._last_end()
+        if end is None or end.cause or (self._directory.state / _LIMITED).exists():
+            return None
+        data = read_own_file(self._directory.state / "stdout", self._most)
+        output = read_output(data, self._agent.output, time.time())
+        return (end, output) if self._is_done(end, output) and output.limited_until is None else None
+
+    def _last_end(self) -> ProgramEnd | None:
+        """How the last agent of this attempt has ended; None if that is unknown, or its workspace was changed since."""
+        ready, workspace = self._directory.ready(), str(self._directory.workspace)
+        if ready is None or not ready.used or (ready.attempt, ready.place) != (self._workspace.attempt, workspace):
+            return None
+        try:
+            end = msgspec.json.decode((self._directory.state / _ENDED).read_bytes(), type=ProgramEnd)
+        except (OSError, msgspec.MsgspecError):
+            return None
+        return end if end.tree and end.tree == tree_digest(workspace) else None
 
     @property
     def _most(self) -> int:
@@ -128,8 +152,7 @@ class AgentRun:
         self._directory.set_used()
         (self._directory.state / _LIMITED).unlink(missing_ok=True)
         self._output_file.unlink(missing_ok=True)
-        tree = self._directory.workspace if self._agent.resume_command else None
-        program = self._workspace.program(command, self._directory.state, tree)
+        program = self._workspace.program(command, self._directory.state, self._directory.workspace)
         end = await run_program(program)
         data = read_own_file(program.stdout, self._most)
         return end, await in_thread(read_output, data, self._agent.output, time.time())

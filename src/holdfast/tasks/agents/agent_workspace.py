@@ -9,6 +9,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from holdfast.digests import json_digest
 from holdfast.errors import HoldfastError
 from holdfast.models.redaction import known_secrets, redact
 from holdfast.processes.program import Program, ProgramEnd, ProgramLimits, run_program
@@ -43,6 +44,8 @@ class AgentWorkspace:
         self.run: Path = trial.run_root
         self.directory = TrialDirectory(self.run, trial.key)
         self.file = TemplateFile(self.run, template.digest)
+        self._axis_files = trial.axis_copies
+        self.overlays = [TemplateFile(self.run, packed.digest) for packed in self._axis_files.values()]
 
     async def prepare(self) -> dict[str, Any]:
         """Makes the workspace anew.
@@ -55,19 +58,27 @@ class AgentWorkspace:
         directory = self.directory
         try:
             await in_thread(directory.make)
-            await in_thread(check_out, self.file, directory)
+            await in_thread(check_out, self.file, directory, self.overlays)
             if self.spec.setup:
                 await self._set_up(self.spec.setup)
             state = await in_thread(write_base, directory)
-            directory.set_ready(self.template.identity, self.attempt)
+            directory.set_ready(self.identity, self.attempt)
         except BaseException:
             await asyncio.shield(in_thread(directory.remove))
             raise
-        return {"template": self.template.identity, "files": len(state.entries)}
+        found = {"template": self.template.identity, "files": len(state.entries)}
+        own = {path: packed.identity for path, packed in self._axis_files.items()}
+        return {**found, "axis_files": own} if own else found
+
+    @property
+    def identity(self) -> str:
+        """That of everything that the workspace is made from: the template, and the files of axis values."""
+        own = [[path, packed.identity] for path, packed in self._axis_files.items()]
+        return json_digest([self.template.identity, own]) if own else self.template.identity
 
     async def ensure_fresh(self) -> None:
         """Makes it anew, unless it is as it was prepared."""
-        if not self.directory.is_fresh(self.template.identity, self.attempt):
+        if not self.directory.is_fresh(self.identity, self.attempt):
             await self.prepare()
 
     async def _set_up(self, command: str) -> None:

@@ -139,7 +139,9 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
                 f"The workspace {place.directory.workspace}, in which the agent has worked, is not on this machine.",
                 hint="Resume the run on the machine that has it, or with --from prepare.",
             )
-        found = await in_thread(capture_workspace, place.directory, place.file, self.agent.limits.output)
+        found = await in_thread(
+            capture_workspace, place.directory, place.file, place.overlays, self.agent.limits.output
+        )
         patch = redact(found.patch.decode("utf-8", "replace"))
         artifacts = TrialArtifacts(place.run, cast("PlacedTrial", trial).key, place.attempt)
         kept = artifacts.keep("diff.patch", patch.encode("utf-8", "replace"))

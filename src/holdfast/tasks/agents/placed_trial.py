@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from holdfast.tasks.trial_interface import Trial
+from holdfast.tasks.workspaces.workspace_template import PackedTemplate
 
 T = TypeVar("T")
 
@@ -23,6 +24,10 @@ class PlacedTrial(Trial, Protocol):
     @property
     def model_name(self) -> str:
         """The name of the model at its provider."""
+
+    @property
+    def axis_copies(self) -> Mapping[str, PackedTemplate]:
+        """The files of its axis values, as the run keeps them; what comes later is laid over what comes before."""
 
     @property
     def run_root(self) -> Path:

@@ -1,14 +1,17 @@
-"""The content of the files that axis values bring, as digests: by these a later session knows if it is the same."""
+"""The files that axis values bring: each is packed like the template of a workspace, and the run keeps a copy of it.
+
+The identity of such a file is its content: by that a later session knows if it is still the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import blake2b
-from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.tasks.grid.axis_grid import AxisGrid
 
-_MISSING = "missing"
+if TYPE_CHECKING:
+    from holdfast.tasks.workspaces.workspace_template import WorkspaceTemplate
 
 
 def file_key(axis: str, value: str, path: str) -> str:
@@ -16,46 +19,34 @@ def file_key(axis: str, value: str, path: str) -> str:
     return f"{axis}={value}: {path}"
 
 
-def file_digests(grid: AxisGrid | None) -> dict[str, str]:
-    """By axis, value and path in the workspace, the digest of every file or directory."""
-    if grid is None:
-        return {}
-    return {
-        file_key(axis, value, path): path_digest(Path(grid.locate(source)))
-        for axis, values in grid.values.items()
-        for value, entry in values.items()
-        for path, source in entry.files.items()
-    }
+class AxisFile(NamedTuple):
+    """A file or directory that an axis value brings."""
+
+    axis: str
+    value: str
+    path: str
+    """Its place in the workspace."""
+    source: str
+
+    @property
+    def key(self) -> str:
+        return file_key(self.axis, self.value, self.path)
+
+    def template(self, field: str) -> WorkspaceTemplate:
+        """The file as a template; `field` names it in messages."""
+        from holdfast.tasks.workspaces.workspace_template import WorkspaceTemplate  # noqa: PLC0415 - few axes have files
+
+        return WorkspaceTemplate(files={self.path: self.source}, field=field)
 
 
-def missing_files(grid: AxisGrid) -> Iterator[tuple[str, str, str]]:
-    """The axis, the value and the source of every file that does not exist."""
-    for axis, values in grid.values.items():
+def axis_files(grid: AxisGrid | None) -> Iterator[AxisFile]:
+    """Every file that the values of a grid bring."""
+    for axis, values in grid.values.items() if grid is not None else ():
         for value, entry in values.items():
-            for source in entry.files.values():
-                if not Path(grid.locate(source)).exists():
-                    yield axis, value, source
+            for path, source in entry.files.items():
+                yield AxisFile(axis, value, path, grid.locate(source) if grid is not None else source)
 
 
-def path_digest(path: Path) -> str:
-    """The digest of a file, or of the names and content of all that is in a directory; links are not followed."""
-    if path.is_dir() and not path.is_symlink():
-        found = blake2b(digest_size=16)
-        for inner in sorted(path.rglob("*")):
-            kind = "" if inner.is_dir() and not inner.is_symlink() else _file_digest(inner)
-            found.update(f"{inner.relative_to(path).as_posix()}\0{kind}\0".encode(errors="surrogatepass"))
-        return found.hexdigest()
-    return _file_digest(path)
-
-
-def _file_digest(path: Path) -> str:
-    if path.is_symlink():
-        return f"link to {path.readlink()}"
-    try:
-        with path.open("rb") as stream:
-            found = blake2b(digest_size=16)
-            while piece := stream.read(1 << 20):
-                found.update(piece)
-            return found.hexdigest()
-    except OSError:
-        return _MISSING
+def file_identities(grid: AxisGrid | None) -> dict[str, str]:
+    """By axis, value and path in the workspace, the identity of every file that the run has a copy of."""
+    return {} if grid is None else {key: packed.identity for key, packed in grid.copies.items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +18,9 @@ from holdfast.spec.grid import NO_OVERRIDES, Axes, Combination, axis_entries, co
 from holdfast.spec.schema.axis import AxisValue
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.template import Template
+
+if TYPE_CHECKING:
+    from holdfast.tasks.workspaces.workspace_template import PackedTemplate
 
 Chosen = Mapping[str, tuple[str, ...]]
 """By axis, the value that was chosen for the trial's own, the one that was chosen for that, and so on."""
@@ -35,18 +38,25 @@ class AxisGrid:
         *,
         prompt: Template | None = None,
         directory: str = "",
+        copies: Mapping[str, PackedTemplate] | None = None,
     ) -> None:
         """`prompt` is that of a task with a solver of its own whose prompt differs by trial; the sources of files are
-        looked up in `directory`.
+        looked up in `directory`, and `copies` are what the run has of them, by `axis=value: path`.
         """
         self.values, self.include, self.exclude = values, include, exclude
         self.prompt, self.directory = prompt, directory
+        self.copies: Mapping[str, PackedTemplate] = copies or {}
         self._solvers: dict[tuple[int, str | None, str | None], tuple[Generate, Generate]] = {}
         """Those of combinations, each with the one that it was made from."""
 
     def in_directory(self, directory: str) -> AxisGrid:
         """The same grid, whose files are looked up there."""
         return AxisGrid(self.values, self.include, self.exclude, prompt=self.prompt, directory=directory)
+
+    def with_copies(self, copies: Mapping[str, PackedTemplate]) -> AxisGrid:
+        """The same grid, whose files are in the run."""
+        own = self.values, self.include, self.exclude
+        return AxisGrid(*own, prompt=self.prompt, directory=self.directory, copies=copies)
 
     def solver_at(self, solver: Generate, axes: Combination, chosen: Chosen = NOTHING_CHOSEN) -> Generate:
         """The solver that asks with the texts of a combination; one and the same for equal texts."""
@@ -96,6 +106,18 @@ class AxisGrid:
         for entry in self.layers(axes, chosen):
             found = {**entry.files, **found}
         return {path: self.locate(source) for path, source in found.items()}
+
+    def copies_at(self, axes: Combination, chosen: Chosen = NOTHING_CHOSEN) -> dict[str, PackedTemplate]:
+        """The same files as the run has them, those of chosen values first: what comes later is laid over them."""
+        found: dict[str, PackedTemplate] = {}
+        lines = [(axis, value) for axis, value in axes.items()]
+        lines += [(axis, value) for axis, line in chosen.items() for value in line]
+        for axis, value in reversed(lines):
+            for path in self.value(axis, value).files:
+                # Where both have it, the place is that of the upper one.
+                found.pop(path, None)
+                found[path] = self.copies[f"{axis}={value}: {path}"]
+        return found
 
     def locate(self, source: str) -> str:
         """Where the source of a file is."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +87,12 @@ def read_base(directory: TrialDirectory) -> TreeState:
     return TreeState({path.encode("latin-1"): entry for path, entry in listed.items()})
 
 
-def capture_workspace(directory: TrialDirectory, template: TemplateFile, cap: int) -> Capture:
+def capture_workspace(
+    directory: TrialDirectory, template: TemplateFile, overlays: Sequence[TemplateFile], cap: int
+) -> Capture:
     """What has changed in the workspace since it was ready; the patch has at most `cap` bytes.
+
+    `overlays` were laid over the template.
 
     Raises:
         OSError: nothing was noted of the workspace, or the disk failed.
@@ -100,7 +104,7 @@ def capture_workspace(directory: TrialDirectory, template: TemplateFile, cap: in
         after, replaced = TreeState({}), str(error)
     changes = _changes(base, after)
     listed = [_changed_file(directory, path, change, after) for path, change in changes[:MOST_LISTED]]
-    patch, is_cut = _patch(directory, template, [path for path, _ in changes], base, after, cap)
+    patch, is_cut = _patch(directory, [template, *overlays], [path for path, _ in changes], base, after, cap)
     return Capture(listed, len(changes), patch, is_cut, after.left_out, replaced)
 
 
@@ -142,7 +146,12 @@ def _link_target(directory: TrialDirectory, path: bytes) -> bytes:
 
 
 def _patch(
-    directory: TrialDirectory, template: TemplateFile, paths: list[bytes], base: TreeState, after: TreeState, cap: int
+    directory: TrialDirectory,
+    layers: Sequence[TemplateFile],
+    paths: list[bytes],
+    base: TreeState,
+    after: TreeState,
+    cap: int,
 ) -> tuple[bytes, bool]:
     """The differences as a patch, and whether something is missing in it."""
     chosen = [path for path in paths if _is_diffable(path, base) and _is_diffable(path, after)][:_MOST_DIFFED]
@@ -152,7 +161,7 @@ def _patch(
     before, now = place / "a", place / "b"
     for side in (before, now):
         side.mkdir(parents=True)
-    _copy_before([path for path in chosen if path in base.entries], template, before)
+    _copy_before([path for path in chosen if path in base.entries], layers, before)
     is_whole = _copy_after([path for path in chosen if path in after.entries], directory, after, now)
     patch, is_cut = _diff(place, cap)
     remove_tree(place)
@@ -164,14 +173,17 @@ def _is_diffable(path: bytes, state: TreeState) -> bool:
     return entry is None or entry.kind == LINK or (entry.kind == FILE and entry.size <= _LARGEST_DIFFED)
 
 
-def _copy_before(paths: Iterable[bytes], template: TemplateFile, target: Path) -> None:
-    """Writes files as the template has them; those that only the setup command made are not in it."""
+def _copy_before(paths: Iterable[bytes], layers: Sequence[TemplateFile], target: Path) -> None:
+    """Writes files as the template and what was laid over it have them; not those that the setup command made."""
+    template, *overlays = layers
     wanted, archive = set(paths), template.path
     if not wanted:
         return
     if COMMIT in (members := read_small_members(archive)):
         _copy_from_commit(wanted, template, members[COMMIT].decode().strip(), target)
     extract(archive, target, (TREE, FILES), wanted)
+    for overlay in overlays:
+        extract(overlay.path, target, (FILES,), wanted)
 
 
 def _copy_from_commit(wanted: set[bytes], template: TemplateFile, commit: str, target: Path) -> None:

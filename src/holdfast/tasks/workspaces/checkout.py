@@ -11,18 +11,20 @@ import os
 import shutil
 import tarfile
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.digests import file_digest
 from holdfast.errors import RunDamaged
 from holdfast.tasks.workspaces.git_command import run_git
-from holdfast.tasks.workspaces.trial_directory import REPOSITORIES, WORKSPACES, TrialDirectory, remove_tree
+from holdfast.tasks.workspaces.trial_directory import REPOSITORIES, UNPACKED, WORKSPACES, TrialDirectory, remove_tree
 from holdfast.tasks.workspaces.workspace_template import (
     COMMIT,
     FILES,
     SHALLOW,
     TREE,
+    PackedTemplate,
     copy_objects,
     read_small_members,
 )
@@ -60,8 +62,8 @@ class TemplateFile(NamedTuple):
         return place
 
 
-def check_out(template: TemplateFile, directory: TrialDirectory) -> None:
-    """Fills the workspace of a trial, which is empty.
+def check_out(template: TemplateFile, directory: TrialDirectory, overlays: Iterable[TemplateFile] = ()) -> None:
+    """Fills the workspace of a trial, which is empty; `overlays` are laid over the template, one after another.
 
     Raises:
         ConfigurationError: git failed, or a file would be laid over a link.
@@ -73,6 +75,26 @@ def check_out(template: TemplateFile, directory: TrialDirectory) -> None:
         shared = shared_repository(template)
         _check_out_commit(shared, members[COMMIT].decode().strip(), members.get(SHALLOW, b""), workspace)
     extract(archive, workspace, (TREE, FILES))
+    for overlay in overlays:
+        extract(overlay.path, workspace, (FILES,))
+
+
+def unpacked_file(run: Path, packed: PackedTemplate, path: str) -> Path:
+    """Where a file or directory is that a template of nothing else lays over a workspace at `path`.
+
+    Raises:
+        RunDamaged: the copy in the run is not what it was.
+    """
+    place = run.absolute() / WORKSPACES / UNPACKED / packed.digest
+    with _lock:
+        if not place.is_dir():
+            new = place.with_name(f"{place.name}.new")
+            if new.exists():
+                remove_tree(new)
+            new.mkdir(parents=True)
+            extract(TemplateFile(run, packed.digest).path, new, (FILES,))
+            new.rename(place)
+    return place / path
 
 
 def shared_repository(template: TemplateFile) -> Path:

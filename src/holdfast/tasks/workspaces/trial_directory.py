@@ -20,6 +20,8 @@ from holdfast.processes.left_processes import end_left_processes
 WORKSPACES = "workspaces"
 REPOSITORIES = ".repositories"
 """In `workspaces`: the objects of repositories, which the workspaces of all trials read."""
+UNPACKED = ".files"
+"""In `workspaces`: the files of axis values, for solvers that read them by themselves."""
 _READY = "ready.json"
 
 

@@ -38,6 +38,8 @@ class WorkspaceTemplate(msgspec.Struct, frozen=True):
     commit: str = "HEAD"
     files: dict[str, str] = {}
     """By their place in the workspace, the files and directories that are laid over it."""
+    field: str = "workspace.files"
+    """Where the eval has these files, for messages."""
 
     @property
     def is_there(self) -> bool:
@@ -69,7 +71,7 @@ def _write(template: WorkspaceTemplate, stream: Any, commit: str) -> str:
             for line in _pack_directory(Path(template.path), TREE, archive):
                 identity.update(line)
         for place, source in sorted(template.files.items()):
-            for line in _pack_overlay(place, Path(source), archive):
+            for line in _pack_overlay(place, Path(source), archive, template.field):
                 identity.update(line)
     return identity.hexdigest()[:32]
 
@@ -176,19 +178,19 @@ class _Hashed:
         return data
 
 
-def _pack_overlay(place: str, source: Path, archive: tarfile.TarFile) -> Iterator[bytes]:
-    name = checked_place(place)
+def _pack_overlay(place: str, source: Path, archive: tarfile.TarFile, field: str) -> Iterator[bytes]:
+    name = checked_place(place, field)
     if source.is_dir() and not source.is_symlink():
         for path, below in _walk(source):
             yield _pack_entry(path, f"{FILES}{name}/{below}", archive)
     elif source.exists():
         yield _pack_entry(source.resolve(), f"{FILES}{name}", archive)
     else:
-        raise ConfigurationError(f"workspace.files: {source} does not exist.", hint="Check the path.")
+        raise ConfigurationError(f"{field}: {source} does not exist.", hint="Check the path.")
 
 
-def checked_place(place: str) -> str:
-    """A place in a workspace, in its usual spelling.
+def checked_place(place: str, field: str) -> str:
+    """A place in a workspace, in its usual spelling; `field` says where the eval has it.
 
     Raises:
         ConfigurationError: it is outside of the workspace.
@@ -196,7 +198,7 @@ def checked_place(place: str) -> str:
     parts = PurePosixPath(place).parts
     if not parts or parts[0] in {"/", _LEFT_OUT} or ".." in parts:
         raise ConfigurationError(
-            f"workspace.files: {place!r} is not a place in the workspace.", hint="Give a relative path without '..'."
+            f"{field}: {place!r} is not a place in the workspace.", hint="Give a relative path without '..'."
         )
     return "/".join(parts)
 
@@ -295,6 +297,36 @@ def copy_objects(path: Path, stream: BinaryIO) -> None:
         member = archive.extractfile(OBJECTS)
         if member is not None:
             shutil.copyfileobj(member, stream, _CHUNK)
+
+
+def packed_identity(path: Path) -> str:
+    """The identity of the template in a file, by the content of the file; empty for a file of another kind."""
+    identity = sha256()
+    try:
+        with tarfile.open(path, "r:", errors="surrogateescape") as archive:
+            for info in archive:
+                identity.update(_identity_line(archive, info))
+    except (OSError, tarfile.TarError):
+        return ""
+    return identity.hexdigest()[:32]
+
+
+def _identity_line(archive: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
+    """What a member of the file contributes to the identity; see `_pack_entry`."""
+    told = f"{info.name}\0{info.mode:o}\0".encode("utf-8", "surrogateescape")
+    if info.issym():
+        return b"l" + told + os.fsencode(info.linkname) + b"\n"
+    if info.isdir():
+        return b"d" + told + b"\n"
+    member = archive.extractfile(info)
+    if member is None or info.name in {OBJECTS, SHALLOW}:
+        return b""
+    if info.name == COMMIT:
+        return b"commit " + member.read().strip()
+    digest = sha256()
+    while data := member.read(_CHUNK):
+        digest.update(data)
+    return b"f" + told + digest.hexdigest().encode() + b"\n"
 
 
 def recorded_commit(path: Path) -> str:

@@ -52,6 +52,8 @@ def refuse_keys(value: Any, known: Any = None) -> None:
 def refuse_keys_in_rows(title: str, path: Path, saved: Path | None = None) -> None:
     """Refuses keys in the rows of a dataset, one JSON object in each line; `saved` are those that the run has.
 
+    A file of another kind, such as the template of a workspace, is searched as it is.
+
     Raises:
         ConfigurationError: a row holds one; the message names the row.
     """
@@ -61,18 +63,27 @@ def refuse_keys_in_rows(title: str, path: Path, saved: Path | None = None) -> No
     known = {name for name, _ in _rows_with_keys(saved)} if saved is not None and saved.is_file() else set()
     for name, row in _rows_with_keys(path):
         if name not in known:
-            raise key_refusal(f"Row {row} of {title}", name)
+            raise key_refusal(f"Row {row} of {title}" if row else f"A file for the workspaces of {title}", name)
 
 
 def _rows_with_keys(path: Path) -> Iterator[tuple[str, int]]:
-    """Each variable whose value is in a row, with the number of that row."""
+    """Each variable whose value is in a row, with the number of that row; 0 in a file that has none."""
     with path.open("rb") as stream:
         first = 1
         while rows := stream.readlines(_BLOCK_BYTES):
             if known_secrets.is_in_line(b"".join(rows)):
                 for number, row in enumerate(rows, start=first):
-                    yield from ((name, number) for name, _ in _key_places("", msgspec.json.decode(row)))
+                    yield from _keys_in_row(row, number)
             first += len(rows)
+
+
+def _keys_in_row(row: bytes, number: int) -> Iterator[tuple[str, int]]:
+    try:
+        decoded = msgspec.json.decode(row)
+    except msgspec.MsgspecError:
+        yield from ((name, 0) for name in known_secrets.names_in(row.decode("utf-8", "replace")))
+    else:
+        yield from ((name, number) for name, _ in _key_places("", decoded))
 
 
 def key_refusal(place: str, name: str) -> ConfigurationError:

@@ -1,0 +1,110 @@
+"""Recovery 13 to 19 on an experiment whose agents have worked: results, backups and the configuration."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.run.core.result_file import RESULT
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "experiment"
+TRIALS = 12
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory, zygote):
+    """A finished run of the example experiment; its agents log that they were started."""
+    from program import Program  # noqa: PLC0415 - one for the module
+
+    place = tmp_path_factory.mktemp("experiment")
+    shutil.copytree(EXAMPLE, place / "experiment")
+    subprocess.run(["sh", "experiment/make_repository.sh"], cwd=place, check=True, capture_output=True)
+    agent = place / "experiment" / "agent.py"
+    agent.write_text(agent.read_text() + f"open({str(place / 'log')!r}, 'a').write('x')\n")
+    Program(place, zygote)("run", "experiment/eval.yaml", "--run-dir", "r", code=0)
+    return place
+
+
+@pytest.fixture
+def run(finished, holdfast, tmp_path):
+    """A copy of that run; the sources are where they were."""
+    shutil.copytree(finished / "r", tmp_path / "r")
+    (finished / "log").write_text("")
+    return tmp_path / "r"
+
+
+def judged(holdfast):
+    report = holdfast.json("report", "r", code=0)
+    return report["complete"], report["tasks"]["fix"]["agent"]["by_axis"], report["usage"]
+
+
+def test_recovery_13_an_experiment_without_its_journal_is_repaired(holdfast, run):
+    """Recovery 13, 17, 18: 12 of 12 by tier, with the same scores; a second repair changes nothing."""
+    before = judged(holdfast)
+    shutil.rmtree(run / "journal")
+    told = holdfast.json("repair", "r", code=0)
+    assert (told["before"], told["after"], told["difference"]) == (0, TRIALS, TRIALS)
+    tiers = {group["value"]: group["after"] for group in told["groups"] if group["by"] == "axis tier"}
+    assert tiers == {"T0": 4, "T1": 4, "T2": 4}
+    complete, by_axis, _ = judged(holdfast)
+    assert (complete, scores(by_axis)) == (True, scores(before[1]))
+    again = holdfast.json("repair", "r", code=0)
+    assert (again["difference"], again["changes"]) == (0, [])
+    holdfast("verify", "r", code=0)
+
+
+def scores(by_axis):
+    """By axis and value, the figures that do not depend on recorded calls."""
+    return {
+        (axis, value): {name: (one["pass_rate"], one["median"]) for name, one in figures["scores"].items()}
+        for axis, values in by_axis["axes"].items()
+        for value, figures in values.items()
+    }
+
+
+def test_recovery_15_a_spoiled_result_is_listed_and_only_its_agent_works_again(holdfast, run, finished):
+    """It is neither passed nor failed; a resume runs that trial alone."""
+    file = min(run.glob(f"artifacts/*/{RESULT}"))
+    file.write_bytes(file.read_bytes()[:80])
+    shutil.rmtree(run / "journal")
+    told = holdfast.json("repair", "r", code=1)
+    assert (told["after"], len(told["faults"])) == (TRIALS - 1, 1)
+    assert file.parent.name in json.dumps(told["faults"])
+    assert holdfast.json("status", "r")["failed"] == 0
+    holdfast("resume", "r", code=0)
+    assert (finished / "log").read_text() == "x"
+    assert holdfast.json("status", "r")["valid"] == TRIALS
+
+
+def test_recovery_16_a_result_that_contradicts_the_journal_is_a_conflict(holdfast, run):
+    """The journal wins; nothing is changed."""
+    before = judged(holdfast)
+    one, other = sorted(run.glob(f"artifacts/*/{RESULT}"))[:2]
+    one.write_bytes(other.read_bytes())
+    told = holdfast.json("repair", "r", code=1)
+    assert told["difference"] == 0 and len(told["conflicts"]) + len(told["faults"]) == 1
+    assert judged(holdfast) == before
+
+
+def test_recovery_18_a_damaged_journal_is_kept_beside_the_repaired_one(holdfast, run):
+    """Byte for byte."""
+    (segment,) = sorted((run / "journal").glob("*.zst"))[-1:]
+    damaged = segment.read_bytes()[:200] + b"\0" * 40
+    segment.write_bytes(damaged)
+    told = holdfast.json("repair", "r")
+    assert told["after"] == TRIALS
+    assert (run / told["backup"] / "journal" / segment.name).read_bytes() == damaged
+    holdfast("verify", "r", code=0)
+
+
+def test_recovery_19_a_lost_configuration_is_rebuilt_from_the_journal(holdfast, run):
+    (config,) = run.glob("config.*")
+    was = config.read_bytes()
+    config.unlink()
+    holdfast.json("repair", "r", code=0)
+    assert config.read_bytes() == was
+    holdfast("resume", "r", code=0)
