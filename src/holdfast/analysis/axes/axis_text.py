@@ -20,7 +20,11 @@ def figure_lines(title: str, report: AxisReport, times: AxisTimes | None, curren
     has_cost = report.overall.cost is not None
     rows = list(_rows(report, times, currency, has_cost=has_cost))
     header = [*_NAMES, *_FIGURES, *(_COSTS if has_cost else [])]
-    return [f"{title}, by axis:", *text_table(header, rows, len(_NAMES), width)]
+    # A column without any figure would only take the room of the names.
+    names = len(_NAMES)
+    told = [at for at in range(len(header)) if at < names or {row[at] for row in rows} - {"", _NONE}]
+    cells = [[row[at] for at in told] for row in [header, *rows]]
+    return [f"{title}, by axis:", *text_table(cells[0], cells[1:], names, width)]
 
 
 def _rows(report: AxisReport, times: AxisTimes | None, currency: str, *, has_cost: bool) -> Iterator[list[str]]:

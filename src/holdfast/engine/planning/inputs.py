@@ -27,8 +27,7 @@ from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
 
 if TYPE_CHECKING:
-    from tempfile import TemporaryDirectory
-
+    from holdfast.storage.scratch_directory import ScratchDirectory
     from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
 
 
@@ -96,7 +95,7 @@ class FreshInputs:
     """
 
     def __init__(self) -> None:
-        self._directory: TemporaryDirectory[str] | None = None
+        self._directory: ScratchDirectory | None = None
         self._cache = DerivedCache()
         self.files: dict[str, Path] = {}
         self._rows: dict[str, Rows] = {}
@@ -138,10 +137,10 @@ class FreshInputs:
 
     def _place(self) -> Path:
         if self._directory is None:
-            from tempfile import TemporaryDirectory  # noqa: PLC0415 - readers of a run copy nothing
+            from holdfast.storage.scratch_directory import ScratchDirectory  # noqa: PLC0415 - readers of a run copy nothing
 
-            self._directory = TemporaryDirectory(prefix="holdfast-")
-        return Path(self._directory.name)
+            self._directory = ScratchDirectory()
+        return self._directory.path
 
     def is_new(self, name: str) -> bool:  # noqa: ARG002 - all are
         return True
@@ -172,7 +171,7 @@ class FreshInputs:
 
     def close(self) -> None:
         if self._directory is not None:
-            self._directory.cleanup()
+            self._directory.close()
 
 
 def _row_identity(row: Mapping[str, Any], task: Task) -> tuple[str, bytes]:

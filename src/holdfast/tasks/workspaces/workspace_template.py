@@ -12,7 +12,6 @@ import os
 import shutil
 import stat
 import tarfile
-import tempfile
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from holdfast.errors import ConfigurationError
+from holdfast.storage.scratch_directory import ScratchDirectory
 from holdfast.tasks.workspaces.git_command import GitFailed, run_git
 
 TREE, FILES = "tree/", "files/"
@@ -207,13 +207,13 @@ def checked_place(place: str, field: str) -> str:
 
 
 def _pack_repository(template: WorkspaceTemplate, archive: tarfile.TarFile) -> str:
-    with tempfile.TemporaryDirectory(prefix="holdfast-git-") as place:
+    with ScratchDirectory() as place:
         repository = Path(template.repo)
         if "://" in template.repo:
-            run_git(["clone", "--quiet", "--bare", template.repo, "clone"], cwd=Path(place))
-            repository = Path(place) / "clone"
+            run_git(["clone", "--quiet", "--bare", template.repo, "clone"], cwd=place)
+            repository = place / "clone"
         commit = resolve_commit(repository, template.commit)
-        pack, shallow = Path(place) / OBJECTS, _shallow_file(repository)
+        pack, shallow = place / OBJECTS, _shallow_file(repository)
         with pack.open("wb") as stream:
             asked = f"{commit}\n".encode()
             run_git(["pack-objects", "--revs", "--stdout", "-q"], cwd=repository, stdin=asked, stdout=stream)
