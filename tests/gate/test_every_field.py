@@ -29,6 +29,7 @@ OTHER_VALUES: dict[str, tuple[Any, Any]] = {
     "tasks.*.axes.*.*.best_of": (["T1"], ["T1", "T2"]),
     "tasks.*.axes.*.*.files": ({"a": "b"}, {"a": "c"}),
     "tasks.*.sample_ids": (["a"], ["a", "b"]),
+    "tasks.*.tools": (["tools.py:search"], ["tools.py:search", "tools.py:fetch"]),
     "tasks.*.sampling.escalate_to": (["second"], ["second", "small"]),
     "tasks.*.scorers": ([{"regex": {"pattern": "a"}}], [{"regex": {"pattern": "b"}}]),
 }

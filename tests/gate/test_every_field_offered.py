@@ -20,6 +20,7 @@ VALUES = {
     "tasks.*.dataset": "others",
     "tasks.*.scorers": [{"exact": {"ignore_case": True}}],
     "tasks.*.use": "task.py:t",
+    "tasks.*.tools": ["task.py:search"],
     "tasks.*.choices": ["a", "b"],
     "tasks.*.sampling.escalate_to": ["other"],
     "tasks.*.axes.*.*.model": "other",
@@ -39,6 +40,9 @@ from holdfast import Sample, Task, exact, generate, task
 @task
 def t(n: int = 1):
     return Task(samples=[Sample("x", target="x")], solver=generate(), scorers=exact())
+
+def search(words: str) -> str:
+    return words
 """
 STRICTER = ("durability", "runner.durability", "tasks.*.axes.*.*.args")
 """Fields that may become stricter, and one that goes with code of the task's own only."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -145,6 +146,40 @@ def test_what_a_killed_creation_left_is_removed_by_the_next(tmp_path):
     begin_run(tmp_path / "run").abandon()
     assert (dead.exists(), alive.exists(), other.exists()) == (False, True, True)
     lease.release()
+
+
+@pytest.mark.parametrize("before", ["journal", "blobs", "inputs", "artifacts"])
+def test_a_place_that_another_creation_removes_while_it_is_made_is_made_again(tmp_path, before):
+    """Resume 43: it has no lease yet, so another takes it for one that was killed; what is left of it is not used."""
+    removed = []
+
+    class Removed(RealFileSystem):
+        def make_directory(self, path):
+            if path.name == before and not removed:
+                removed.append(path.parent)
+                begin_run(tmp_path / "run", fs=RealFileSystem()).abandon()
+                shutil.rmtree(tmp_path / "run")
+                assert not path.parent.exists()
+            super().make_directory(path)
+
+    begin_run(tmp_path / "run", fs=Removed()).abandon()
+    assert removed and [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_removed_creation_loses_its_name_first(tmp_path):
+    """Resume 43: what its maker puts there while its files are deleted is not deleted with them."""
+    dead = tmp_path / ".run.creating-dead"
+    (dead / "journal").mkdir(parents=True)
+
+    class MadeAgain(RealFileSystem):
+        def remove_tree(self, path):
+            if path.name.startswith(dead.name):
+                (dead / "journal").mkdir(parents=True)
+            super().remove_tree(path)
+
+    begin_run(tmp_path / "run", fs=MadeAgain()).abandon()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [dead.name, "run"]
+    assert (dead / "journal").exists()
 
 
 def test_a_run_that_appears_meanwhile_is_not_overwritten(tmp_path):

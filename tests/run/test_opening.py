@@ -125,7 +125,7 @@ def test_recovery_23_trials_beyond_the_plan_are_said(tmp_path):
 
 
 def test_recovery_23_a_run_without_a_readable_session_record_still_opens(tmp_path):
-    """The first frame is lost: the trials count, and the damage is said."""
+    """The first frame is lost: the trials count, the damage is said once, and what it means and leads on beside it."""
     root = finished_run(tmp_path / "run", "t1")
     path = segment_paths(root)[0]
     data = path.read_bytes()
@@ -133,7 +133,9 @@ def test_recovery_23_a_run_without_a_readable_session_record_still_opens(tmp_pat
     reader = RunReader(root)
     assert reader.sessions == []
     assert list(reader.fold.finished()) == ["t1"]
-    assert len(describe_inconsistencies(reader)) == 1
+    damaged, way_on = describe_inconsistencies(reader)
+    assert "The journal is damaged (1 unreadable)" in damaged
+    assert "damage" not in way_on and f"holdfast repair {root}" in way_on
     reader.close()
     assert verified(root).counts.planned == 0
 

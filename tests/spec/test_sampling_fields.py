@@ -271,3 +271,12 @@ def test_a_bare_name_on_the_command_line_finds_the_sampling_only_where_it_alone_
     assert (sampling.loop_budget, sampling.budget.tokens) == (4, None)
     by_path = override(typed_eval(made), {"tasks.ask.sampling.budget.tokens": 50})
     assert by_path.tasks["ask"].sampling.budget.tokens == 50
+
+
+def test_a_bare_name_on_the_command_line_gives_no_task_an_agent_a_workspace_or_an_axis():
+    """`--set path=` is a dataset's and `--set prompt=` a task's, though a workspace and an axis have such keys too."""
+    made = document({"strategy": "repair"})
+    changed = override(typed_eval(made), {"path": "other.jsonl", "prompt": "{input}!", "limits": {"tokens": 5}})
+    task = changed.tasks["ask"]
+    assert {dataset.path for dataset in changed.datasets.values()} == {"other.jsonl"}
+    assert (task.prompt, task.limits.tokens, task.agent, task.workspace, task.axes) == ("{input}!", 5, None, None, {})

@@ -1,7 +1,8 @@
 """Changing single keys of an eval from the command line: `--set runner.concurrency_limit=8`, `--epochs 4`.
 
 A path is written as refusals write it: dots between keys, a name that holds a dot in double quotes. A bare name that is
-no key of the top level stands for that key in every model, dataset or task that may have it.
+no key of the top level stands for that key in every model, dataset or task that may have it. It never gives a task a
+block that changes what the task is: a sampling, an agent, a workspace or an axis.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:
         return [_canonical_path(steps)]
     found = dict.fromkeys(_canonical_path(place) for place in _places_named(spec, steps[0]))
     # `tokens` of a task are its limit; those of a sampling, which few tasks have, are meant where nothing else is.
-    found = {place: None for place in found if "sampling" not in place} or found
+    found = {place: None for place in found if _OWN_BLOCKS.isdisjoint(place[2:3])} or found
     common = [place for place in found if place[0] not in _MAPS]
     return common or list(found) or [steps]
 
@@ -76,18 +77,21 @@ def _parse_path(path: str) -> Steps:
 _MAPS = {"models": "model", "datasets": "dataset", "tasks": "task"}
 _ENOUGH = {"models": {"provider", "base"}, "datasets": {"path"}, "tasks": {"dataset", "use"}}
 """The keys of which an entry needs one to be anything."""
+_OWN_BLOCKS = {"sampling", "agent", "workspace"}
+"""The blocks of a task that few tasks have."""
 
 
 def _places_named(spec: EvalSpec, name: str) -> Iterator[Steps]:
     """Every place where a key of that name may appear, for every model, dataset and task that there is."""
     for place in schema_places(EvalSpec):
         first, *rest = place.path.split(".")
-        if "[" in place.path or not rest or rest[-1] != name:
+        # Within a task, the values of an axis have names of the eval's own.
+        if "[" in place.path or not rest or rest[-1] != name or "*" in rest[1:]:
             continue
         if first not in _MAPS:
             yield (first, *rest)
         for owner, entry in getattr(spec, first).items() if first in _MAPS else ():
-            if rest[1] != "sampling" or len(rest) == 2 or entry.sampling is not None:
+            if rest[1] not in _OWN_BLOCKS or len(rest) == 2 or getattr(entry, rest[1]) is not None:
                 yield (first, owner, *rest[1:])
 
 

@@ -20,16 +20,24 @@ if TYPE_CHECKING:
 
 _FIELDS = {"deadline": "retry_deadline", "grace": "grace_period"}
 """Fields of `runner`, of the run and of its tasks."""
+_EARLIER_UPLOAD_SECONDS = 5.0
+"""What `upload_interval` was if the eval did not say, as long as `runner` had no `lease`."""
 
 
 def with_present_names(config: Any) -> Any:
-    """A saved configuration whose fields have the names of today."""
+    """A saved configuration whose fields have the names of today, without what was only a default of its time."""
     if not isinstance(config, dict):
         return config
     renamed = _renamed_runner(config)
+    if isinstance(runner := renamed.get("runner"), dict) and "lease" not in runner:
+        renamed["runner"] = {name: value for name, value in runner.items() if not _is_earlier_default(name, value)}
     if isinstance(tasks := renamed.get("tasks"), dict):
         renamed["tasks"] = {name: _renamed_runner(task) for name, task in tasks.items()}
     return renamed
+
+
+def _is_earlier_default(name: str, value: Any) -> bool:
+    return name == "upload_interval" and value == _EARLIER_UPLOAD_SECONDS
 
 
 def _renamed_runner(block: Any) -> Any:

@@ -115,7 +115,7 @@ def refuse_unwritable(root: Path) -> None:
 
 def _claimed_building_place(fs: FileSystem, root: Path) -> _BuildingPlace:
     """A place of this process's own. Until its lease is taken, another creation may take it for one that was killed and
-    remove it: then another place is made.
+    remove it, or the part that is there: then another place is made.
     """
     make_directories(fs, root.parent)
     for places_left in reversed(range(_MOST_PLACES)):
@@ -123,13 +123,19 @@ def _claimed_building_place(fs: FileSystem, root: Path) -> _BuildingPlace:
         building = _building_place(root, run)
         try:
             _make_building_place(fs, root, building)
-            return _BuildingPlace(run, building, take_lease(fs, building.root))
+            lease = take_lease(fs, building.root)
         except (FileNotFoundError, StorageFailure, RunHeld) as error:
             # Nobody but such a creation holds a place that was just made.
             is_taken = isinstance(error, RunHeld) or not building.root.exists()
             if not (is_taken and places_left):
                 _remove_building_place(fs, building.root)
                 raise
+            continue
+        if all(directory.is_dir() for directory in _directories(building)):
+            return _BuildingPlace(run, building, lease)
+        # It was removed between two of its directories, and the second was made anew.
+        _remove_building_place(fs, building.root)
+        lease.release()
     raise StorageFailure(f"The run {root} could not be created: others remove what is made.")
 
 
@@ -169,9 +175,13 @@ def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOpti
 def _make_building_place(fs: FileSystem, root: Path, building: Layout) -> None:
     """Makes the directories of a run, beside the place that it will have."""
     _remove_unfinished_creations(fs, root)
-    for directory in (building.root, building.journal, building.blobs, building.inputs, building.artifacts):
+    for directory in _directories(building):
         fs.make_directory(directory)
     crashpoints.reach("run.directory-made")
+
+
+def _directories(building: Layout) -> tuple[Path, ...]:
+    return building.root, building.journal, building.blobs, building.inputs, building.artifacts
 
 
 def _remove_building_place(fs: FileSystem, building: Path) -> None:
@@ -205,7 +215,11 @@ def make_directories(fs: FileSystem, path: Path) -> None:
 
 
 def _remove_unfinished_creations(fs: FileSystem, root: Path) -> None:
-    """Removes what earlier creations of this run left when they were killed; never one that is still running."""
+    """Removes what earlier creations of this run left when they were killed; never one that is still running.
+
+    Each gets another name first: a creation that has just made its place, and has no lease yet, then finds it gone as a
+    whole, and never puts its lease into a directory whose files are being deleted.
+    """
     prefix = f".{root.name}.{_CREATING}-"
     for name in fs.list(root.parent):
         if not name.startswith(prefix):
@@ -214,5 +228,16 @@ def _remove_unfinished_creations(fs: FileSystem, root: Path) -> None:
             lease = take_lease(fs, root.parent / name)
         except HoldfastError:
             continue
-        fs.remove_tree(root.parent / name)
+        _remove_unfinished(fs, root.parent / name)
         lease.release()
+
+
+def _remove_unfinished(fs: FileSystem, building: Path) -> None:
+    """Removes a place whose lease this process has; a third creation may delete the renamed one at the same time."""
+    removed = building.with_name(f"{building.name}-{os.urandom(4).hex()}")
+    try:
+        fs.rename(building, removed)
+        fs.remove_tree(removed)
+    except OSError as error:
+        if error.errno not in {errno.ENOENT, errno.ENOTEMPTY}:
+            raise
