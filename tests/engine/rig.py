@@ -214,6 +214,7 @@ class Rig:
             selection=started.selection,
             observers=observers,
         )
+        _wait_for_result_files(loop, execution)
         loop.at_jump += [lambda look=look: look(execution) for look in self.looks]
         return execution
 
@@ -275,6 +276,20 @@ class Rig:
             return look(reader)
         finally:
             reader.close()
+
+
+def _wait_for_result_files(loop: VirtualLoop, execution: Execution) -> None:
+    """Has the loop wait while a result file is written."""
+    write = execution._results.write
+
+    async def counted(*given: Any) -> None:
+        loop.outside += 1
+        try:
+            await write(*given)
+        finally:
+            loop.outside -= 1
+
+    execution._results.write = counted
 
 
 def interrupt(execution: Execution) -> None:

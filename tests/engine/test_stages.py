@@ -157,6 +157,44 @@ def test_a_retry_after_capture_failed_keeps_what_solving_came_to(tmp_path):
     assert rig.is_sound()
 
 
+def test_a_retry_after_capture_failed_that_has_not_started_keeps_it_too(tmp_path):
+    """The end of the failed attempt is durable, and nothing of the next one: as after a kill between the two."""
+    solver = Staged(capture=2)
+    rig = staged_rig(tmp_path, solver)
+    rig.at[29.5] = lambda execution: setattr(execution._runner._watch, "attempt_ended", lambda *_, **__: True)
+    rig.session()
+    assert [end.will_retry for end in rig.ends()] == [True, True]
+    assert rig.session().ended.exit_code == 0
+    assert rig.actors["m"].calls == 2
+    assert solver.runs == {"prepare": 2, "solve": 2, "capture": 4}
+    assert [answer.attempt for answer in rig.records(AnswerRecord)] == [2, 2]
+    assert rig.ledger() == []
+    assert rig.is_sound()
+
+
+def test_the_next_stage_gets_an_outcome_without_keys_as_after_a_kill(tmp_path, monkeypatch):
+    """What is on record is what the stages were given: after a kill none of them is run again."""
+    secret = "sk-held-by-the-environment-0123456789"
+    monkeypatch.setenv("STAGE_API_KEY", secret)
+    seen = []
+
+    class Leaking(Staged):
+        async def _prepare(self, trial, outcomes):
+            return {**await super()._prepare(trial, outcomes), "said": f"with {secret}"}
+
+        async def _solve(self, trial, outcomes):
+            seen.append(outcomes["prepare"]["said"])
+            return await super()._solve(trial, outcomes)
+
+    solver = Leaking()
+    rig = staged_rig(tmp_path, solver)
+    rig.killed_session(25.0)
+    assert rig.session().ended.exit_code == 0
+    assert set(seen) == {"with [STAGE_API_KEY]"}
+    assert solver.runs["solve"] == rig.actors["m"].calls == 2
+    assert rig.is_sound()
+
+
 def test_a_retry_after_solving_failed_starts_from_nothing(tmp_path):
     solver = Staged(solve=2)
     rig = staged_rig(tmp_path, solver)
@@ -202,6 +240,16 @@ def test_experiments_14_the_same_stage_again_leaves_nothing_to_do(tmp_path):
     rig.until = "capture"
     assert rig.session().ended.counts.remaining_by_reason == {"paused after capture": 2}
     assert solver.runs == {"prepare": 2, "solve": 2, "capture": 2}
+
+
+def test_experiments_14_an_earlier_stage_than_was_reached_is_not_named(tmp_path):
+    """A killed session has gone further than this one is to: what is on record says how far."""
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.killed_session(25.0)
+    rig.until = "prepare"
+    assert rig.session().ended.counts.remaining_by_reason == {"paused after solve": 2}
+    assert (solver.runs["solve"], solver.runs["capture"]) == (2, 2)
 
 
 def test_experiments_14_a_plain_task_is_left_with_its_answer(tmp_path):

@@ -1,8 +1,9 @@
 """Time that passes when there is nothing else to do: an hour takes no time, and every run takes the same turns.
 
 `VirtualLoop` is an event loop whose clock jumps to the next timer as soon as nobody can go on. While the journal's
-thread or the thread of a step is at work the loop waits for it in earnest, and time stands still; so the order of
-events depends on the program alone. A loop in which nothing will ever happen again is told so, instead of hanging.
+thread, that of the result files or that of a step is at work the loop waits for it in earnest, and time stands still;
+so the order of events depends on the program alone. A loop in which nothing will ever happen again says so, instead of
+hanging.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.now = _START
         self.writers: list = []
+        self.outside = 0
+        """How many result files a thread is writing."""
         self.at_jump: list[Callable[[], None]] = []
         """Called before every jump: whoever measures a state over time looks at it here."""
         selector = _Selector()
@@ -55,7 +58,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def is_quiet(self) -> bool:
         """Whether no thread outside is about to say something."""
-        if any(thread.name == "holdfast-step" for thread in threading.enumerate()):
+        if self.outside or any(thread.name == "holdfast-step" for thread in threading.enumerate()):
             return False
         return all(_rests(writer) for writer in self.writers)
 

@@ -406,6 +406,16 @@ def test_experiments_29_selecting_a_value_that_waits_starts_nothing(world):
     world.check_complete(24)
 
 
+def test_experiments_15_from_score_on_a_value_that_depends_on_others_asks_nothing(world):
+    """Trials of a later wave are entered at the stage like any other: their answers are scored again."""
+    best(world, {"one": "yes", "zero": "no"})
+    world.run()
+    asked = len(world.records("step"))
+    world("resume", "r", "--from", "score", "--where", "tier=T5", code=0)
+    assert len([step for step in world.records("step") if step.get("model")]) == asked
+    assert sum(trial["attempt"] == 2 for trial in world.trials() if trial["axes"]["tier"] == "T5") == 8
+
+
 def test_a_fork_keeps_a_choice_that_holds(world):
     """All that the choice rests on is kept: so is the choice, and what came of it; else it is made anew."""
     best(world, {"one": "yes", "zero": "no"})
@@ -491,5 +501,5 @@ def test_a_task_without_axes_has_no_figures_per_axis(world):
     """Nothing is added to its report, and nothing to its plan."""
     world.run()
     report = world.report()
-    assert report["tasks"]["t"]["m"].get("by_axis") is None and "by_axis" not in report["timing"]
+    assert "by_axis" not in report["tasks"]["t"]["m"] and "by_axis" not in report["timing"]
     assert "axes" not in world.records("session")[0]["plan"][0]

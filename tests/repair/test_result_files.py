@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from holdfast.errors import UsageError
 from holdfast.models.message import Usage
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import Failure, SamplingSummary, Status, TrialRecord, UsageShare
+from holdfast.run.core.records import AnswerRecord, Failure, SamplingSummary, Status, TrialRecord, UsageShare
 from holdfast.run.core.result_file import (
     RESULT_BYTES,
     ResultFileFault,
@@ -245,3 +245,16 @@ def test_a_result_is_replaced_whole_or_not_at_all(layout, operation):
     with pytest.raises(OSError, match="No space"):
         write_result_file(fs, layout, msgspec.structs.replace(SOUND, attempt=3))
     assert read_result(layout.artifacts / "t1" / "result.json") == SOUND
+
+
+@pytest.mark.parametrize("value", [0, 0.0, False, [], {}, "", None, 1])
+def test_a_value_that_is_not_true_is_a_value_too(tmp_path, value):
+    """Only what an answer does not have is left out."""
+    layout = Layout(tmp_path)
+    layout.artifacts.mkdir()
+    write_result_file(
+        RealFileSystem(), layout, SOUND, AnswerRecord(trial=SOUND.trial, attempt=1, text="a", value=value)
+    )
+    (found,) = read_results(layout)
+    assert found.answer.value == value
+    assert type(found.answer.value) is type(value)

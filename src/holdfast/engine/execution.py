@@ -368,7 +368,7 @@ class Execution:
 
     def _trials_of(self, task: PlannedTask, model: str) -> Iterator[PlannedTrial]:
         """The trials of a task and model that this session runs."""
-        return filter(self._selection.takes, self._sequence(task, model).trials())
+        return self._selection.trials_of(self._sequence(task, model))
 
     async def _run_trial(self, planned: PlannedTrial, grant: CapacityGrant) -> None:
         waves = self._waves.get((planned.task.name, planned.model))
@@ -380,10 +380,7 @@ class Execution:
     def _queue(self, sequence: TrialSequence) -> TrialSequence:
         model, limits = sequence.model, self._limits
         needed = self._needed(sequence.task, self._models[model])
-        trials: Iterator[PlannedTrial] = filter(self._selection.takes, sequence.trials())
-        if self._selection.start_from:
-            trials = map(self._selection.entering, trials)
-        queue = TrialQueue(trials, needed, limits.active(), model)
+        queue = TrialQueue(self._selection.trials_of(sequence), needed, limits.active(), model)
         if (waves := self._waves.get((sequence.task.name, model))) is not None:
             waves.follow(queue)
         self._scheduler.add(queue)

@@ -186,7 +186,7 @@ class FailFast:
         for sequence in watched.sequences:
             queue = watched.queues[sequence.model]
             count = sum(trial.standing.group.model == sequence.model for trial in begun)
-            trials = (trial for trial in sequence.trials() if trial.key in keys and self._selection.takes(trial))
+            trials = (trial for trial in self._selection.trials_of(sequence) if trial.key in keys)
             queue.front.extend(islice(trials, count))
             watched.in_front.update(trial.key for trial in queue.front)
 
@@ -283,7 +283,7 @@ class FailFast:
         for sequence, place in places:
             trial = sequence.at(place)
             if trial is not None and trial.key not in watched.attempted and self._may_try(watched, trial):
-                return trial
+                return self._selection.entering(trial)
         return None
 
     def _may_try(self, watched: WatchedTask, trial: PlannedTrial) -> bool:

@@ -14,8 +14,8 @@ from holdfast.version import SCHEMA_VERSION
 _TERMINAL_CONTROLS = r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
 """Compiled when it is first used: most commands print no JSON."""
 _OF_PLAN = ("planned", "not_started", "remaining", "remaining_by_reason")
-_ONLY_WHERE_ANY = {"panels", "sampling", "samplings"}
-"""Keys that are there only in runs that have sampled, or that have judges."""
+_ONLY_WHERE_ANY = {"by_axis", "panels", "sampling", "samplings"}
+"""Keys that are there only in runs that have axes, that have sampled, or that have judges."""
 _FOR_TABLES = {"without_scores"}
 """What follows from the other keys and the plan."""
 

@@ -94,6 +94,11 @@ class TrialSelection(NamedTuple):
             return False
         return self.remaining is None or digest in self.remaining or digest in self.redo
 
+    def trials_of(self, sequence: TrialSequence) -> Iterator[PlannedTrial]:
+        """Those of a sequence that are run in this session, each as it is attempted."""
+        trials = filter(self.takes, sequence.trials())
+        return map(self.entering, trials) if self.start_from else trials
+
     def entering(self, planned: PlannedTrial) -> PlannedTrial:
         """A trial as it is attempted: from a stage on, if that was asked for."""
         if not self.start_from or bytes.fromhex(planned.key) not in self.redo:

@@ -27,6 +27,7 @@ from holdfast.run.core.records import (
     DIVERGED,
     SCORE_STAGE,
     SOLVE,
+    STAGES,
     AnswerRecord,
     AnyRecord,
     CallRecord,
@@ -107,7 +108,7 @@ class TrialHistory:
         records, attempt = self._records_of(trial), max(trial.row.attempt, 1)
         begun = _begun(records, attempt, again=slots_again)
         if begun.answer is None and Status.FAILED in _statuses(records, attempt):
-            return _anew(records, attempt + 1)
+            return _retried(records, begun) or _anew(records, attempt + 1)
         return begun
 
     def attempt_again(self, key: str) -> AttemptState:
@@ -197,6 +198,19 @@ def _answered_in(state: AttemptState) -> int:
 def _statuses(records: list[AnyRecord], attempt: int) -> set[Status]:
     """How an attempt has ended so far; it may have been continued since."""
     return {end.status for end in _only(TrialRecord, records) if end.attempt == attempt}
+
+
+def _retried(records: list[AnyRecord], failed: AttemptState) -> AttemptState | None:
+    """The retry after an attempt that failed in a stage after solving: what came before is not paid for again."""
+    ends = [end for end in _only(TrialRecord, records) if end.attempt == failed.attempt]
+    if not ends or not ends[-1].will_retry or (stage := ends[-1].stage) not in STAGES:
+        return None
+    outcomes = {name: one for name, one in outcomes_in(failed.steps).items() if is_beyond(stage, name)}
+    if SOLVE not in outcomes:
+        return None
+    attempt = failed.attempt + 1
+    kept = kept_step(ends[-1].trial, attempt, KeptFrom(failed.attempt, stage), outcomes)
+    return replace(_begun([*records, kept], attempt), kept=(kept,))
 
 
 def _anew(records: list[AnyRecord], attempt: int) -> AttemptState:

@@ -27,7 +27,8 @@ RESULT = "result.json"
 RESULT_BYTES = 8 << 20
 """A larger file is not a result: reading takes bounded memory, whatever the file is."""
 _CHECKSUM, _ANSWER = "checksum", "answer"
-_OF_ANSWER = ("text", "value", "unscored")
+_OF_ANSWER: dict[str, Any] = {"text": "", "value": None, "unscored": ""}
+"""The fields of an answer that are written, with their defaults, which are not."""
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -75,7 +76,8 @@ def encode_result(trial: TrialRecord, answer: AnswerRecord | None = None) -> byt
     if answer is None:
         return _encoded(trial, {})
     answer = key_free_value(answer)
-    kept = {name: value for name in _OF_ANSWER if (value := getattr(answer, name))}
+    # By its default, not by its truth: 0, False and an empty list are values too.
+    kept = {name: value for name, default in _OF_ANSWER.items() if (value := getattr(answer, name)) != default}
     try:
         return _encoded(trial, {_ANSWER: {"text": answer.text, **kept}})
     except UsageError:

@@ -23,6 +23,7 @@ from holdfast.engine.trials.stages.stage_outcomes import (
 )
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import UsageError
+from holdfast.models.redaction import redact_json
 from holdfast.run.core.records import KEPT_STAGES, SOLVE, STAGES, StepRecord
 from holdfast.tasks.answer import Answer, as_answer
 from holdfast.tasks.json_values import RECORDABLE, Unrecordable, recorded
@@ -57,10 +58,12 @@ class StagedSolving:
             if stage.name in outcomes:
                 self.stage = stage.name
                 continue
-            if is_beyond(_checked(stage), self._environment.until):
+            step = self._on_record(stage, outcomes)
+            # What is on record counts, also where an earlier session went further than this one is to.
+            if step is None and is_beyond(_checked(stage), self._environment.until):
                 return None
             self.stage = stage.name
-            step = self._on_record(stage, outcomes) or await self._run(stage, outcomes)
+            step = step or await self._run(stage, outcomes)
             outcomes[stage.name] = step.result
         return as_answer(solver.answer(self._trial, MappingProxyType(outcomes)))
 
@@ -138,12 +141,12 @@ def _checked(stage: Stage) -> str:
 
 
 def _recorded_outcome(stage: Stage, outcome: object) -> Any:
-    """What a stage returned, as it is read back.
+    """What a stage returned, as it is read back: without keys, so that the next stage gets the same after a resume.
 
     Raises:
         UsageError: it cannot be recorded.
     """
     try:
-        return recorded(outcome)
+        return redact_json(recorded(outcome))
     except Unrecordable as error:
         raise UsageError(f"The stage {stage.name!r} returned an outcome that {error}.", hint=RECORDABLE) from None
