@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
-import stat
+from pathlib import Path
 
 import pytest
 
@@ -91,7 +92,9 @@ def test_many_directories_need_few_descriptors(tmp_path):
         (tmp_path / "tree" / f"d{number}" / "e").mkdir(parents=True)
         (tmp_path / "tree" / f"d{number}" / "e" / "f").touch()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 20, hard))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (max(int(path.name) for path in Path("/proc/self/fd").iterdir()) + 20, hard)
+    )
     try:
         found = read_tree(tmp_path / "tree")
     finally:
@@ -99,21 +102,25 @@ def test_many_directories_need_few_descriptors(tmp_path):
     assert (len(found.entries), found.left_out) == (300, 0)
 
 
-def test_too_few_descriptors_are_an_error_and_not_an_empty_tree(tmp_path):
-    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
-    (tmp_path / "a" / "b" / "c" / "file").touch()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    held = [os.open("/dev/null", os.O_RDONLY)]
-    while held[-1] != len(os.listdir("/proc/self/fd")) - 2 and len(held) < 100:
-        held.append(os.open("/dev/null", os.O_RDONLY))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (held[-1] + 3, hard))
-    try:
-        with pytest.raises(OSError, match="Too many open files"):
-            read_tree(tmp_path)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for fd in held:
-            os.close(fd)
+def test_too_few_descriptors_are_an_error_and_not_an_empty_tree(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "file").touch()
+    refuse(monkeypatch, {b"file"}, OSError(errno.EMFILE, "Too many open files"))
+
+    with pytest.raises(OSError, match="Too many open files"):
+        read_tree(tmp_path)
+
+
+def refuse(monkeypatch, names, error):
+    """From now on, files of these names cannot be opened."""
+    real = os.open
+
+    def refusing(path, flags, *args, **options):
+        if path in names:
+            raise error
+        return real(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", refusing)
 
 
 def test_what_cannot_be_opened_is_counted_and_has_no_digest(tmp_path, monkeypatch):
@@ -121,16 +128,8 @@ def test_what_cannot_be_opened_is_counted_and_has_no_digest(tmp_path, monkeypatc
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("x")
     (tmp_path / "secret").write_text("text")
-    real = os.open
-
-    def refusing(path, flags, *args, **options):
-        if path in {b"shut", b"secret"}:
-            raise PermissionError(13, "Permission denied")
-        return real(path, flags, *args, **options)
-
-    monkeypatch.setattr(os, "open", refusing)
+    refuse(monkeypatch, {b"shut", b"secret"}, PermissionError(errno.EACCES, "Permission denied"))
     found = read_tree(tmp_path)
 
     assert sorted(found.entries) == [b"open/file", b"secret"]
     assert (found.entries[b"secret"].digest, found.left_out) == ("", 1)
-    assert stat.S_ISDIR((tmp_path / "shut").stat().st_mode)

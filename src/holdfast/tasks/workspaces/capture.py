@@ -65,7 +65,7 @@ class Capture(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many there are in all."""
     patch: bytes = b""
     patch_cut: bool = False
-    """Whether the patch is not whole: it is longer than its cap, files are too large or too many for it, or git failed."""
+    """Whether the patch is not whole: longer than its cap, files too large or too many for it, or git failed."""
     patch_error: str = ""
     """Why git could not compare everything, if it could not."""
     left_out: int = 0
