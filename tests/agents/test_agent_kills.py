@@ -58,8 +58,10 @@ def test_a_killed_runner_leaves_no_agent_and_the_stage_runs_again(holdfast, tmp_
 def test_an_agent_whose_stage_is_on_record_is_not_started_again(holdfast, tmp_path):
     """Experiments 5: killed while the checks run, after the agent."""
     (tmp_path / "go").touch()
-    check = f"touch {tmp_path / 'checking'}; while [ ! -e {tmp_path / 'end'} ]; do sleep 0.02; done"
-    eval_ = counting(tmp_path, workspace={"checks": [check]}, scorers=["checks"])
+    first = f"echo x >> {tmp_path / 'first'}"
+    wait = f"while [ ! -e {tmp_path / 'end'} ]; do sleep 0.02; done"
+    check = f"touch made-by-the-check; touch {tmp_path / 'checking'}; {wait}"
+    eval_ = counting(tmp_path, workspace={"checks": [first, check]}, scorers=["checks"])
     started = holdfast.start("run", eval_, "--run-dir", "r")
     until((tmp_path / "checking").exists, "the check runs")
     started.kill()
@@ -68,6 +70,18 @@ def test_an_agent_whose_stage_is_on_record_is_not_started_again(holdfast, tmp_pa
     holdfast("resume", "r", code=0)
     assert len(starts(tmp_path)) == 1
     assert [file["path"] for file in holdfast.records("r", "answer")[0]["value"]["changed_files"]] == ["half"]
+    assert (tmp_path / "first").read_text() == "x\n"
+
+
+def test_a_workspace_of_another_attempt_is_not_captured(holdfast, tmp_path):
+    """A message and a patch are of the same work."""
+    (tmp_path / "go").touch()
+    eval_ = counting(tmp_path, workspace={"keep": "always"})
+    holdfast("run", eval_, "--run-dir", "r", "--until", "solve")
+    (ready,) = (tmp_path / "r" / "workspaces").glob("*/state/ready.json")
+    ready.write_text(json.dumps({**json.loads(ready.read_text()), "attempt": 7}))
+    holdfast("resume", "r")
+    assert "is that of attempt 7" in holdfast.records("r", "trial")[-1]["error"]["message"]
 
 
 @pytest.mark.parametrize("is_changed", [False, True])

@@ -158,6 +158,11 @@ def test_any_bytes_can_be_read(data, kind):
         ("2026-11-18T15:00:00+01:00", (18, 15, 0)),
         ("try again in 90s", (18, 14, 31)),
         ("Please try again in 2h5m", (18, 16, 35)),
+        ("resets 3pm PST", (19, 0, 0)),
+        ("resets 3pm tomorrow (Europe/Berlin)", (19, 15, 0)),
+        ("resets tomorrow at 3pm (Europe/Berlin)", (19, 15, 0)),
+        ("limit resets in 1 week", (25, 14, 30)),
+        ("try again in 2 seconds", (18, 14, 31)),
     ],
 )
 def test_times_in_words(said, expected):
@@ -186,6 +191,10 @@ def test_a_time_that_has_just_passed_is_not_that_of_tomorrow():
         -5,
         1e300,
         "resets Feb 31, 5pm (UTC)",
+        "resets 3pm XYZ",
+        "try again in 2 weeks",
+        "try again in 2 months",
+        "resets in 3 blinks",
     ],
 )
 def test_what_is_no_time_is_none(said):

@@ -8,6 +8,7 @@ that is known of the work.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,6 +41,8 @@ REVISION = 1
 """Raised whenever the same task gives an agent another workspace, another prompt or another answer."""
 _PATCH_CHARACTERS = 200_000
 _KEPT_ALWAYS = "unfinished"
+_WORKSPACE = "workspace"
+"""In the outcome of solving: which workspace the agent has worked in."""
 
 
 class AgentFailed(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
@@ -130,36 +133,37 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         told = dict(reply.other.get(AGENT, {}))
         if failed := told.get("failed"):
             raise AgentFailed(failed)
-        return {"message": reply.content, **told}
+        return {"message": reply.content, **told, **_used_workspace(self._place(trial))}
 
-    async def _capture(self, trial: Trial, outcomes: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - as above
+    async def _capture(self, trial: Trial, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+        """What the agent has changed is on record before a check can change the workspace."""
         place = self._place(trial)
-        if place.directory.ready() is None:
-            raise WorkspaceLost(
-                f"The workspace {place.directory.workspace}, in which the agent has worked, is not on this machine.",
-                hint="Resume the run on the machine that has it, or with --from prepare.",
-            )
-        found = await in_thread(
-            capture_workspace, place.directory, place.file, place.overlays, self.agent.limits.output
-        )
-        patch = redact(found.patch.decode("utf-8", "replace"))
+        _check_workspace(place, outcomes["solve"].get(_WORKSPACE))
         artifacts = TrialArtifacts(place.run, cast("PlacedTrial", trial).key, place.attempt)
-        kept = artifacts.keep("diff.patch", patch.encode("utf-8", "replace"))
-        checks = [await self._check(place, artifacts, number) for number in range(len(self.workspace.checks))]
-        return {
-            **capture_value(found),
-            "diff": patch[:_PATCH_CHARACTERS],
-            "diff_file": kept,
-            "checks": checks,
-        }
+        found = await trial.step("changes", partial(self._changes, place, artifacts))
+        checks = [
+            await trial.step(f"check-{number}", partial(self._check, place, artifacts, number, command))
+            for number, command in enumerate(self.workspace.checks, 1)
+        ]
+        return {**found, "checks": checks}
 
-    async def _check(self, place: AgentWorkspace, artifacts: TrialArtifacts, number: int) -> dict[str, Any]:
-        command, name = self.workspace.checks[number], f"check-{number + 1}"
+    async def _changes(self, place: AgentWorkspace, artifacts: TrialArtifacts) -> dict[str, Any]:
+        return await in_thread(self._captured, place, artifacts)
+
+    def _captured(self, place: AgentWorkspace, artifacts: TrialArtifacts) -> dict[str, Any]:
+        found = capture_workspace(place.directory, place.file, place.overlays, self.agent.limits.output)
+        patch = redact(found.patch.decode("utf-8", "replace"))
+        kept = artifacts.keep("diff.patch", patch.encode("utf-8", "replace"))
+        return {**capture_value(found), "diff": patch[:_PATCH_CHARACTERS], "diff_file": kept}
+
+    async def _check(
+        self, place: AgentWorkspace, artifacts: TrialArtifacts, number: int, command: str
+    ) -> dict[str, Any]:
+        name = f"check-{number}"
         if not place.directory.workspace.is_dir() or place.directory.workspace.is_symlink():
             return {"command": command, "exit_code": None, "ended": "could not be run: the workspace is gone"}
         end: ProgramEnd = await place.run_shell(command, name)
-        printed = "\n".join(filter(None, (place.output_tail(name, "stdout"), place.output_tail(name, "stderr"))))
-        kept = artifacts.keep(f"{name}.txt", printed.encode("utf-8", "replace"))
+        printed, kept = await in_thread(_kept_output, place, artifacts, name)
         return {
             "command": command,
             "exit_code": end.exit_code,
@@ -176,7 +180,8 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
             "diff": captured["diff"],
             "both": "\n\n".join(filter(None, (solved["message"], captured["diff"]))),
         }
-        return Answer(texts[self.agent.answer], value={**captured, **solved})
+        known = {name: value for name, value in solved.items() if name != _WORKSPACE}
+        return Answer(texts[self.agent.answer], value={**captured, **known})
 
     async def clean_up(self, trial: Trial, status: str) -> None:
         """Removes the workspace of a trial that has ended, or keeps it."""
@@ -185,6 +190,30 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
             return
         placed = cast("PlacedTrial", trial)
         await in_thread(TrialDirectory(placed.run_root, placed.key).remove)
+
+
+def _used_workspace(place: AgentWorkspace) -> dict[str, Any]:
+    ready = place.directory.ready()
+    return {_WORKSPACE: {"attempt": ready.attempt, "place": ready.place}} if ready is not None else {}
+
+
+def _check_workspace(place: AgentWorkspace, used: Mapping[str, Any] | None) -> None:
+    """Raises WorkspaceLost unless the workspace is the one that the agent has worked in."""
+    ready, where = place.directory.ready(), place.directory.workspace
+    hint = "Resume the run on the machine that has it, or with --from prepare."
+    if ready is None:
+        raise WorkspaceLost(f"The workspace {where}, in which the agent has worked, is not on this machine.", hint=hint)
+    if used is not None and (ready.attempt, ready.place) != (used["attempt"], used["place"]):
+        raise WorkspaceLost(
+            f"The workspace {where} is that of attempt {ready.attempt} in {ready.place}; the agent has worked in that"
+            f" of attempt {used['attempt']} in {used['place']}.",
+            hint=hint,
+        )
+
+
+def _kept_output(place: AgentWorkspace, artifacts: TrialArtifacts, name: str) -> tuple[str, dict[str, Any]]:
+    printed = "\n".join(filter(None, (place.output_tail(name, "stdout"), place.output_tail(name, "stderr"))))
+    return printed, artifacts.keep(f"{name}.txt", printed.encode("utf-8", "replace"))
 
 
 def command_agent(

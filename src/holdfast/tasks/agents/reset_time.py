@@ -15,14 +15,23 @@ _EPOCH = re.compile(r"\|\s*(\d{10}|\d{13})\b")
 _IN = re.compile(
     r"\b(?:again |resets? |wait |retry )(?:in |after )?((?:\d+(?:\.\d+)?\s*[a-z]+[\s,]*(?:and\s+)?)+)", re.IGNORECASE
 )
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?[a-z]*", re.IGNORECASE)
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
 _CLOCK = re.compile(
-    r"\bresets?(?:\s+(?:at|on))?\s+(?:(?P<month>[a-z]{3})[a-z]*\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s*(?:at\s+)?)?"
-    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap]\.?m\.?)?"
+    r"\bresets?(?P<next>\s+tomorrow)?(?:\s+(?:at|on))?\s+(?:(?P<month>[a-z]{3})[a-z]*\.?\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?,?\s*(?:at\s+)?)?"
+    r"(?P<hour>\d{1,2})(?::(?P<minute>\d{2}))?\s*(?P<half>[ap]\.?m\.?)?(?P<later>\s+tomorrow)?"
     r"(?:\s*\(?(?P<zone>[A-Za-z]+(?:/[A-Za-z_+\-0-9]+)*)\)?)?",
     re.IGNORECASE,
 )
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_UNITS = {
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 0.001),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60.0),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
+    **dict.fromkeys(("d", "day", "days"), 86_400.0),
+    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 7 * 86_400.0),
+}
+_HOURS_FROM_UTC = {"PST": -8, "PDT": -7, "MDT": -6, "EDT": -4, "CEST": 2}
+"""Abbreviations that mean one zone, and that the database of zones does not have."""
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 
@@ -54,7 +63,9 @@ def _from_text(said: str, now: float) -> float | None:
     try:
         date = dt.datetime.fromisoformat(said)
     except ValueError:
-        return _from_clock(said, now) or _from_duration(said, now)
+        found = _from_clock(said, now) or _from_duration(said, now)
+        # Words are read less surely than numbers: to ask too early again and again is worse than to wait.
+        return None if found is None else max(found, now + _SOON)
     return date.astimezone().timestamp() if date.tzinfo is None else date.timestamp()
 
 
@@ -64,6 +75,7 @@ def _from_clock(said: str, now: float) -> float | None:
     if match is None or not (match["half"] or match["minute"] or match["zone"]):
         return None
     hour, minute = _hour(int(match["hour"]), match["half"]), int(match["minute"] or 0)
+    is_tomorrow = bool(match["next"] or match["later"])
     zone = _zone(match["zone"])
     if hour > 23 or minute > 59 or zone is _UNKNOWN:
         return None
@@ -72,7 +84,7 @@ def _from_clock(said: str, now: float) -> float | None:
         day = _day(here, match["month"], match["day"])
     except ValueError:
         return None
-    meant = dt.datetime.combine(day, dt.time(hour, minute), here.tzinfo)
+    meant = dt.datetime.combine(day + dt.timedelta(days=is_tomorrow), dt.time(hour, minute), here.tzinfo)
     if meant < here and not match["month"]:
         if here - meant < _LATE:
             return now + _SOON
@@ -91,10 +103,12 @@ _UNKNOWN = dt.timezone(dt.timedelta(0), "unknown")
 
 def _zone(name: str | None) -> dt.tzinfo | None:
     """The zone of that name; None for the machine's own, where none is named."""
-    if not name or name.lower() in {"and", "or", "on", "please", "local"}:
+    if not name or name.lower() in {"and", "or", "on", "please", "local", "today"}:
         return None
     if name.upper() in {"UTC", "GMT", "Z"}:
         return dt.UTC
+    if (hours := _HOURS_FROM_UTC.get(name.upper())) is not None:
+        return dt.timezone(dt.timedelta(hours=hours))
     try:
         return ZoneInfo(name)
     except (OSError, ValueError, KeyError):
@@ -109,8 +123,9 @@ def _day(here: dt.datetime, month: str | None, day: str | None) -> dt.date:
 
 
 def _from_duration(said: str, now: float) -> float | None:
+    """A time from now; None where a unit is not known, which must not be taken for seconds."""
     match = _IN.search(said)
-    if match is None:
+    parts = _PART.findall(match[1]) if match is not None else []
+    if not parts or any(unit.lower() not in _UNITS for _, unit in parts):
         return None
-    seconds = sum(float(count) * _UNITS[(unit or "s").lower()] for count, unit in _PART.findall(match[1]))
-    return now + seconds
+    return now + sum(float(count) * _UNITS[unit.lower()] for count, unit in parts)

@@ -1,8 +1,9 @@
 """What an agent has made of its workspace: the changed files, and their differences as a patch.
 
 Git never runs in the workspace, which holds whatever the agent has put there: the changed files are copied, without
-following a link, to a place of our own beside what they were, and the two are compared. Size, number and time are
-bounded; what is left out is counted.
+following a link, to a place of our own beside what they were, and the two are compared byte by byte: in an empty
+repository of our own, so that neither the attributes that an agent has written nor a repository around the run have an
+effect. Size, number and time are bounded; what is left out is counted.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,6 +29,7 @@ from holdfast.tasks.workspaces.tree_state import (
     file_content,
     open_parent,
     open_tree,
+    raise_shortage,
     read_tree,
     shown_path,
 )
@@ -62,9 +65,11 @@ class Capture(msgspec.Struct, frozen=True, omit_defaults=True):
     """How many there are in all."""
     patch: bytes = b""
     patch_cut: bool = False
-    """Whether the patch is not whole: it is longer than its cap, or files are too large or too many for it."""
+    """Whether the patch is not whole: longer than its cap, files too large or too many for it, or git failed."""
+    patch_error: str = ""
+    """Why git could not compare everything, if it could not."""
     left_out: int = 0
-    """How many entries of the workspace were too many or too deep to be looked at."""
+    """How many entries of the workspace were too many or too deep, or could not be opened."""
     replaced: str = ""
     """What has become of the workspace itself, if it is gone."""
 
@@ -104,8 +109,8 @@ def capture_workspace(
         after, replaced = TreeState({}), str(error)
     changes = _changes(base, after)
     listed = [_changed_file(directory, path, change, after) for path, change in changes[:MOST_LISTED]]
-    patch, is_cut = _patch(directory, [template, *overlays], [path for path, _ in changes], base, after, cap)
-    return Capture(listed, len(changes), patch, is_cut, after.left_out, replaced)
+    patch = _patch(directory, [template, *overlays], [path for path, _ in changes], base, after, cap)
+    return Capture(listed, len(changes), patch.text, patch.is_cut, patch.error, after.left_out, replaced)
 
 
 def _changes(base: TreeState, after: TreeState) -> list[tuple[bytes, str]]:
@@ -145,6 +150,13 @@ def _link_target(directory: TrialDirectory, path: bytes) -> bytes:
 # The patch.
 
 
+class _Patch(NamedTuple):
+    text: bytes
+    is_cut: bool
+    """Whether something is missing in it."""
+    error: str = ""
+
+
 def _patch(
     directory: TrialDirectory,
     layers: Sequence[TemplateFile],
@@ -152,8 +164,7 @@ def _patch(
     base: TreeState,
     after: TreeState,
     cap: int,
-) -> tuple[bytes, bool]:
-    """The differences as a patch, and whether something is missing in it."""
+) -> _Patch:
     chosen = [path for path in paths if _is_diffable(path, base) and _is_diffable(path, after)][:_MOST_DIFFED]
     place = directory.state / "diff"
     if os.path.lexists(place):
@@ -163,9 +174,9 @@ def _patch(
         side.mkdir(parents=True)
     _copy_before([path for path in chosen if path in base.entries], layers, before)
     is_whole = _copy_after([path for path in chosen if path in after.entries], directory, after, now)
-    patch, is_cut = _diff(place, cap)
+    patch = _diff(place, cap)
     remove_tree(place)
-    return patch, is_cut or not is_whole or len(chosen) < len(paths)
+    return patch._replace(is_cut=patch.is_cut or not is_whole or len(chosen) < len(paths))
 
 
 def _is_diffable(path: bytes, state: TreeState) -> bool:
@@ -190,7 +201,6 @@ def _copy_from_commit(wanted: set[bytes], template: TemplateFile, commit: str, t
     shared, index = shared_repository(template), target.with_name("index")
     own = {"GIT_DIR": str(shared), "GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(target)}
     run_git(["read-tree", commit], cwd=target, environment=own)
-    names = b"".join(path + b"\0" for path in sorted(wanted))
     tracked = run_git(["ls-files", "-z"], cwd=target, environment=own)
     known = set(tracked.split(b"\0"))
     names = b"".join(path + b"\0" for path in sorted(wanted & known))
@@ -211,10 +221,11 @@ def _copy_after(paths: Iterable[bytes], directory: TrialDirectory, after: TreeSt
             left -= entry.size
             if left < 0:
                 return False
-            with contextlib.suppress(OSError):
+            try:
                 _copy_one(root, path, entry, target)
-                continue
-            is_whole = False
+            except OSError as error:
+                raise_shortage(error)
+                is_whole = False
     finally:
         os.close(root)
     return is_whole
@@ -250,22 +261,42 @@ _DIFF = (
 )
 
 
-def _diff(place: Path, cap: int) -> tuple[bytes, bool]:
-    """The differences between the two sides, and whether they are cut; the output is read no further than that."""
+_ATTRIBUTES = "* -text !eol !crlf !filter -ident !working-tree-encoding !diff !whitespace\n"
+"""Those of every file: its bytes are compared as they are."""
+
+
+def _diff(place: Path, cap: int) -> _Patch:
+    """The differences between the two sides; the output is read no further than the cap, and for no longer."""
     process = subprocess.Popen(
         git_command(*_DIFF),
         cwd=place,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env=safe_environment(place),
+        env={**safe_environment(place), "GIT_DIR": str(_empty_repository(place / "git"))},
     )
+    timer = threading.Timer(_DIFF_SECONDS, process.kill)
+    timer.start()
     with process:
-        try:
-            data = process.stdout.read(cap + 1) if process.stdout is not None else b""
-        finally:
+        data = process.stdout.read(cap + 1) if process.stdout is not None else b""
+        if is_longer := len(data) > cap:
             process.kill()
-    return data[:cap], len(data) > cap
+    timer.cancel()
+    # One is the exit code where there are differences.
+    error = "" if is_longer or process.returncode in {0, 1} else _diff_error(process.returncode)
+    return _Patch(data[:cap], is_longer or bool(error), error)
+
+
+def _diff_error(status: int) -> str:
+    how = f"ended with exit code {status}" if status > 0 else f"was ended by signal {-status}"
+    return f"git diff {how}; it has {_DIFF_SECONDS:.0f} seconds"
+
+
+def _empty_repository(place: Path) -> Path:
+    run_git(["init", "--quiet", "--bare", "--template=", str(place)], cwd=place.parent)
+    (place / "info").mkdir(exist_ok=True)
+    (place / "info" / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
+    return place
 
 
 def capture_value(capture: Capture) -> dict[str, Any]:

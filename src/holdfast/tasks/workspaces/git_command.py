@@ -26,6 +26,7 @@ _SAFE = (
     *("-c", "advice.detachedHead=false"),
     *("-c", "core.attributesFile=/dev/null"),
     *("-c", "core.excludesFile=/dev/null"),
+    *("-c", "core.autocrlf=false"),
 )
 
 
@@ -34,7 +35,7 @@ class GitFailed(ConfigurationError):  # noqa: N818 - reads as a sentence where i
 
 
 def safe_environment(ceiling: Path | None = None) -> dict[str, str]:
-    """The environment of git; no repository above `ceiling` is found."""
+    """The environment of git; no repository above `ceiling` is found, where it works or below."""
     own = {name: os.environ[name] for name in ("PATH", "TMPDIR", "SSH_AUTH_SOCK") if name in os.environ}
     return {
         **own,
@@ -45,7 +46,7 @@ def safe_environment(ceiling: Path | None = None) -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_OPTIONAL_LOCKS": "0",
         "LC_ALL": "C.UTF-8",
-        **({"GIT_CEILING_DIRECTORIES": str(ceiling)} if ceiling else {}),
+        **({"GIT_CEILING_DIRECTORIES": str(ceiling.resolve().parent)} if ceiling else {}),
     }
 
 

@@ -2,12 +2,13 @@
 
 Everything is looked at through descriptors of directories, so that a directory that is replaced by a link meanwhile
 leads nowhere else. Time and memory are bounded whatever is there: huge files have no digest, what lies too deep or is
-too much is counted and left out.
+too much is counted and left out, and so is what cannot be opened.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -53,7 +54,13 @@ class TreeState(msgspec.Struct):
 
     entries: dict[bytes, TreeEntry] = {}
     left_out: int = 0
-    """How many entries were too many or too deep."""
+    """How many entries were too many, too deep, or could not be looked at."""
+
+
+def raise_shortage(error: OSError) -> None:
+    """Raises an error that says nothing of the file: this process, or the machine, has too many files open."""
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        raise error
 
 
 class TreeReplaced(Exception):  # noqa: N818 - reads as a sentence where it is raised
@@ -70,7 +77,8 @@ def open_tree(root: Path) -> int:
         return os.open(root, _DIRECTORY)
     except FileNotFoundError:
         raise TreeReplaced("the directory was deleted") from None
-    except OSError:
+    except OSError as error:
+        raise_shortage(error)
         kind = "a link" if root.is_symlink() else "something else"
         raise TreeReplaced(f"the directory was replaced by {kind}") from None
 
@@ -80,8 +88,17 @@ def read_tree(root: Path, known: TreeState | None = None, most: int = MOST_ENTRI
 
     Raises:
         TreeReplaced: it is gone, or is a link or a file.
+        OSError: too many files are open.
     """
     return _Reader(known or TreeState(), most).read(open_tree(root))
+
+
+class _OpenDirectory:
+    """A directory on the way to the current one, and those in it that are still to be read."""
+
+    def __init__(self, fd: int, prefix: bytes) -> None:
+        self.fd, self.prefix = fd, prefix
+        self.below: list[bytes] = []
 
 
 class _Reader:
@@ -90,50 +107,51 @@ class _Reader:
         self._found = TreeState({})
 
     def read(self, root: int) -> TreeState:
-        """Takes the descriptor over."""
-        stack: list[tuple[int, bytes, int]] = [(root, b"", 0)]
+        """Takes the descriptor over; open at a time are the directories on the way to the current one, no others."""
+        stack = [_OpenDirectory(root, b"")]
         try:
+            stack[0].below = self._read_directory(root, b"", 0)
             while stack:
-                fd, prefix, depth = stack.pop()
-                try:
-                    stack += self._read_directory(fd, prefix, depth)
-                finally:
-                    os.close(fd)
+                current = stack[-1]
+                if not current.below:
+                    os.close(stack.pop().fd)
+                    continue
+                name = current.below.pop()
+                with self._counted():
+                    opened = _OpenDirectory(os.open(name, _DIRECTORY, dir_fd=current.fd), current.prefix + name + b"/")
+                    stack.append(opened)
+                    opened.below = self._read_directory(opened.fd, opened.prefix, len(stack) - 1)
         finally:
-            for fd, _, _ in stack:
-                os.close(fd)
+            for left in stack:
+                os.close(left.fd)
         return self._found
 
-    def _read_directory(self, fd: int, prefix: bytes, depth: int) -> list[tuple[int, bytes, int]]:
-        below: list[tuple[int, bytes, int]] = []
-        names = sorted(os.fsencode(entry.name) for entry in os.scandir(fd))
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        """What cannot be looked at is left out, and counted."""
+        try:
+            yield
+        except OSError as error:
+            raise_shortage(error)
+            self._found.left_out += 1
+
+    def _read_directory(self, fd: int, prefix: bytes, depth: int) -> list[bytes]:
+        """Takes note of its files; the names of the directories in it, the first one last."""
+        below: list[bytes] = []
+        with os.scandir(fd) as entries:
+            names = sorted(os.fsencode(entry.name) for entry in entries)
         for name in names:
             if not prefix and name == _LEFT_OUT:
                 continue
-            path = prefix + name
-            with contextlib.suppress(OSError):
+            with self._counted():
                 found = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 if not stat.S_ISDIR(found.st_mode):
-                    self._note(fd, name, path, found)
-                elif depth >= DEEPEST or len(below) >= 256:
-                    # Beyond that many open directories at once, they are read one after another.
-                    self._read_later(fd, name, path, depth)
+                    self._note(fd, name, prefix + name, found)
+                elif depth >= DEEPEST:
+                    self._found.left_out += 1
                 else:
-                    below.append((os.open(name, _DIRECTORY, dir_fd=fd), path + b"/", depth + 1))
-        return below
-
-    def _read_later(self, fd: int, name: bytes, path: bytes, depth: int) -> None:
-        if depth >= DEEPEST:
-            self._found.left_out += 1
-            return
-        opened = os.open(name, _DIRECTORY, dir_fd=fd)
-        stack = [(opened, path + b"/", depth + 1)]
-        while stack:
-            child, prefix, level = stack.pop()
-            try:
-                stack += self._read_directory(child, prefix, level)
-            finally:
-                os.close(child)
+                    below.append(name)
+        return below[::-1]
 
     def _note(self, fd: int, name: bytes, path: bytes, found: os.stat_result) -> None:
         if len(self._found.entries) >= self._most:
@@ -159,20 +177,25 @@ class _Reader:
         if size > LARGEST_FILE or self._hashed > _MOST_HASHED:
             return ""
         digest = new_content_digest()
-        for part in file_content(fd, name, LARGEST_FILE):
-            digest.update(part)
+        try:
+            for part in file_content(fd, name, LARGEST_FILE):
+                digest.update(part)
+        except OSError as error:
+            raise_shortage(error)
+            return ""
         return digest.hexdigest()
 
 
 def file_content(directory: int, name: bytes, most: int) -> Iterator[bytes]:
-    """The content of a regular file in a directory, at most `most` bytes of it; nothing if it is something else."""
-    try:
-        fd = os.open(name, _FILE, dir_fd=directory)
-    except OSError:
-        return
+    """The content of a regular file in a directory, at most `most` bytes of it.
+
+    Raises:
+        OSError: it cannot be read, or is something else.
+    """
+    fd = os.open(name, _FILE, dir_fd=directory)
     with open(fd, "rb", 0) as file:  # noqa: PTH123 - a descriptor
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return
+            raise OSError(errno.EINVAL, "not a regular file")
         while most > 0 and (part := file.read(min(_CHUNK, most))):
             most -= len(part)
             yield part
