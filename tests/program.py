@@ -100,7 +100,8 @@ class Program:
 
     def records(self, run: object, type_: str | None = None) -> list[dict[str, Any]]:
         """The records of a run as the program prints them."""
-        records = [json.loads(line) for line in self("cat", run, code=0).out.splitlines()]
+        # Not splitlines(): a reply may hold a character that Python takes for the end of a line.
+        records = [json.loads(line) for line in self("cat", run, code=0).out.rstrip("\n").split("\n")]
         return [record for record in records if type_ in (None, record["type"])]
 
     def end(self) -> None:

@@ -451,8 +451,8 @@ def test_a_repair_of_an_earlier_run_keeps_its_format(earlier, name):
 
 
 def test_cleaning_an_earlier_run_keeps_its_format(earlier):
-    """Its transcripts are deleted, its frames are of format 1, and its report is the same."""
-    run = earlier("complete")
+    """Steps that do not lead to an answer are deleted, its frames are of format 1, and its report is the same."""
+    run = earlier("solver-object")
     before = run.json("report", "run")
     assert run.json("clean", "run", "--steps")["steps"] > 0
     assert formats_of(run.run) == {1}

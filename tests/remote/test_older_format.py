@@ -9,14 +9,19 @@ import pytest
 
 from durable import formats_of, run_of_format_1, snapshot
 from holdfast.journal import FORMAT
+from observed import FIRST_NUMBERS
 from remote_runs import send_away
 
 EARLIER = Path(__file__).parents[1] / "data" / "earlier" / "keys-at-the-top"
 
 
 @pytest.fixture
-def stored(place, tmp_path):
-    """A run of format 1 that was interrupted, in the store and nowhere else; its eval is here."""
+def stored(place, tmp_path, monkeypatch):
+    """A run of format 1 that was interrupted, in the store and nowhere else; its eval is here.
+
+    Its scorers have the behaviour numbers that they had then.
+    """
+    monkeypatch.setenv(FIRST_NUMBERS, "1")
     shutil.copytree(EARLIER, tmp_path, dirs_exist_ok=True)
     text = (tmp_path / "eval.yaml").read_text()
     (tmp_path / "eval.yaml").write_text(text.replace("deadline:", "retry_deadline:").replace("grace:", "grace_period:"))
@@ -75,7 +80,9 @@ def test_without_steps_it_costs_what_it_cost(holdfast, place, tmp_path):
         for name in ("tasks", "coverage", "usage", "cost"):
             assert slim[name] == whole[name]
     assert formats_of(tmp_path / "slim") == {FORMAT}
-    assert [record["trial"] for record in holdfast.records("slim", "step")] == ["reuses", "reuses", "begun", "begun"]
+    # The final conversations of the finished, and all steps of trials of which only the steps say what they took.
+    kept = ["fr-1", "reuses", "reuses", "copied", "begun", "begun"]
+    assert [record["trial"] for record in holdfast.records("slim", "step")] == kept
     rows = {name: holdfast.json("show", name)["trials"] for name in ("home", "slim")}
     assert [(row["trial"], row["cost"]) for row in rows["slim"]] == [
         (row["trial"], row["cost"]) for row in rows["home"]

@@ -19,6 +19,8 @@ from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import Status, StepRecord, TrialRecord
 from holdfast.run.remote.healing import heal_store
 from holdfast.run.remote.upload_set import UploadSet
+from holdfast.run.repair.repair_store import repair_stored_run
+from holdfast.storage.leases.remote import RemoteLease
 from holdfast.storage.object_store import ObjectStore
 from program import until
 from remote_runs import cut_short
@@ -164,6 +166,21 @@ def test_recovery_39_inputs_are_named_healed_and_fetched_again(holdfast, complet
     (tmp_path / "home" / key).write_bytes(b"bad")
     holdfast("recover", complete.url, "--to", "home", "--merge", code=0)
     assert (tmp_path / "home" / key).read_bytes() == good
+
+
+def test_recovery_40_a_repair_that_has_lost_its_lease_writes_nothing(complete, tmp_path, monkeypatch):
+    """The download may take longer than the lease lives: another session may have the run by then."""
+    monkeypatch.setenv("HOLDFAST_SPOOL", str(tmp_path / "another-spool"))
+    monkeypatch.setattr(RemoteLease, "is_held", lambda _: False)
+    complete.write("config.yaml", b"altered")
+    before = {key: complete.read(key) for key in complete.keys("") if key != "lease.json"}
+    with pytest.raises(StorageFailure, match="its lease could not be renewed"):
+        repair_stored_run(complete.url, no_planner)
+    assert {key: complete.read(key) for key in complete.keys("") if key != "lease.json"} == before
+
+
+def no_planner(*_given, **_named):
+    raise AssertionError("nothing is planned")
 
 
 @pytest.mark.parametrize("machine", ["here", "lost"])

@@ -29,21 +29,36 @@ def repair_stored_run(url: str, planner: Planner) -> RepairReport:
     Raises:
         NotARun: there is no run.
         RunHeld: a session is using it.
-        StorageFailure: the store does not answer, or an object was changed by somebody else meanwhile.
+        StorageFailure: the store does not answer, an object was changed by somebody else meanwhile, or the lease could
+            not be renewed.
     """
     store, root = ObjectStore(url), spool_root(url)
     store.probe()
     lease = RemoteLease(store, above=newest_session(store, root))
     try:
         downloaded = fill_spool(store, root)
+        _require_lease(store, lease)
         found = repair_run(root, planner, at_least=lease.session)
+        _require_lease(store, lease)
         # With its backup, before an upload writes the file again.
-        changes = [*found.changes, *_write_config(store, Layout(root)), *heal_store(store, Layout(root))]
+        rewritten = _write_config(store, Layout(root))
+        _require_lease(store, lease)
+        changes = [*found.changes, *rewritten, *heal_store(store, Layout(root))]
+        _require_lease(store, lease)
         UploadSet(store, Layout(root)).upload(everything=True)
     finally:
         lease.release()
     notes = [*found.notes, *downloaded.warnings]
     return msgspec.structs.replace(found, run=store.url, changes=changes, notes=notes)
+
+
+def _require_lease(store: ObjectStore, lease: RemoteLease) -> None:
+    """Before each part that writes: the parts before it may have taken longer than the lease lives."""
+    if not lease.is_held():
+        raise StorageFailure(
+            f"The repair of {store.url} has stopped: its lease could not be renewed; another session may use the run.",
+            hint="Repair it again; what was repaired until now stays.",
+        )
 
 
 def _write_config(store: ObjectStore, layout: Layout) -> list[str]:
