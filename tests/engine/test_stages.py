@@ -146,6 +146,22 @@ def test_clean_up_is_left_to_the_next_session_by_a_kill_and_by_a_failure(tmp_pat
     assert rig.is_sound()
 
 
+@pytest.mark.parametrize("option", ["redo", "from"])
+def test_a_trial_that_is_attempted_once_more_is_cleaned_up_after_that_alone(tmp_path, option):
+    """What an earlier session left of it is what the new attempt works with."""
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.killed_session(45.0)
+    assert solver.cleaned == []
+    if option == "redo":
+        rig.redo = "sample=s0"
+    else:
+        rig.where, rig.start_from = "sample=s0", "capture"
+    assert rig.session().ended.exit_code == 0
+    assert solver.cleaned == [("s1", "valid"), ("s0", "valid")]
+    assert rig.is_sound()
+
+
 def test_a_retry_after_capture_failed_keeps_what_solving_came_to(tmp_path):
     solver = Staged(capture=2)
     rig = staged_rig(tmp_path, solver)
