@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
 from engine.rig import Actor, Rig, said, simple_task
 from holdfast import Answer
 from holdfast.engine.opening.resume import SelectionFinished
+from holdfast.engine.trials.history import TrialHistory
 from holdfast.errors import UsageError
+from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import AnswerRecord, NoteRecord, StepRecord
+from holdfast.run.core.run_id import find_run_id
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_scan import RunScan
+from holdfast.run.remote.recover_without_steps import copy_without_steps
+from holdfast.storage import RealFileSystem
 from holdfast.tasks.stages import Stage
 
 SECONDS = 10.0
@@ -393,3 +401,22 @@ def test_experiments_15_trials_that_have_not_come_so_far_are_left_alone(tmp_path
     rig.until, rig.start_from = "", "capture"
     with pytest.raises(UsageError, match="no selected trial has come as far as that"):
         rig.begin()
+
+
+def test_recovery_10_a_copy_without_steps_keeps_the_outcomes_of_stages(tmp_path):
+    """Also those that an attempt keeps of an earlier one, by which it has its answer."""
+    rig = staged_rig(tmp_path, Staged())
+    rig.session()
+    rig.start_from = "score"
+    rig.session()
+    layout = Layout(rig.root)
+    with closing(RunScan(layout, find_run_id(RealFileSystem(), layout))) as scan:
+        scan.scan_rest()
+        copy_without_steps(scan, tmp_path / "slim")
+    kept = stage_steps(rig)
+    rig.root = tmp_path / "slim"
+    assert stage_steps(rig) == kept
+    assert kept.count("kept") == 2
+    with closing(RunReader(rig.root)) as reader:
+        history = TrialHistory(reader)
+        assert all(history.answer_and_scores(trial.key).answer is not None for trial in reader.fold.trials())
