@@ -10,8 +10,10 @@ import pytest
 
 from engine.rig import Actor, Rig, said, simple_task
 from holdfast import Answer
+from holdfast.engine.opening.fork import fork_run
 from holdfast.engine.opening.resume import SelectionFinished
 from holdfast.engine.trials.history import TrialHistory
+from holdfast.engine.trials.stages.cleaning import has_left_trials
 from holdfast.errors import UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import AnswerRecord, NoteRecord, StepRecord
@@ -420,3 +422,29 @@ def test_recovery_10_a_copy_without_steps_keeps_the_outcomes_of_stages(tmp_path)
     with closing(RunReader(rig.root)) as reader:
         history = TrialHistory(reader)
         assert all(history.answer_and_scores(trial.key).answer is not None for trial in reader.fold.trials())
+
+
+# Forks.
+
+
+@pytest.mark.parametrize("moment", [25.0, 100.0])
+def test_a_fork_keeps_trials_with_their_answers_and_starts_others_from_the_beginning(tmp_path, moment):
+    """What stages left beside the old run is not beside the new one; after kept trials nothing is cleaned up."""
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.killed_session(moment)
+    runs, cleaned = Counter(solver.runs), len(solver.cleaned)
+    made = {task.name: task for task in rig.tasks}
+    started, summary = fork_run(rig.root, rig.spec(), tmp_path / "f", tasks=made)
+    started.session.close("forked")
+    rig.root = tmp_path / "f"
+    kept = 2 if moment == 100.0 else 0
+    assert (summary.taken, summary.remaining_by_reason) == (kept, {} if kept else {"unfinished in the run": 2})
+    assert Counter(stage_steps(rig))["solve"] == kept
+    with closing(RunReader(rig.root)) as reader:
+        assert not has_left_trials(reader.fold, made)
+    if not kept:
+        assert rig.session().ended.exit_code == 0
+        assert solver.runs["prepare"] == runs["prepare"] + 2
+    assert len(solver.cleaned) == cleaned + 2 - kept
+    assert rig.is_sound()
