@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
 from engine.rig import Actor, Rig, said, simple_task
 from holdfast import Answer
+from holdfast.engine.opening.fork import fork_run
 from holdfast.engine.opening.resume import SelectionFinished
+from holdfast.engine.trials.history import TrialHistory
+from holdfast.engine.trials.stages.cleaning import has_left_trials
 from holdfast.errors import UsageError
+from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import AnswerRecord, NoteRecord, StepRecord
+from holdfast.run.core.run_id import find_run_id
+from holdfast.run.fold.reader import RunReader
+from holdfast.run.fold.run_scan import RunScan
+from holdfast.run.remote.recover_without_steps import copy_without_steps
+from holdfast.storage import RealFileSystem
 from holdfast.tasks.stages import Stage
 
 SECONDS = 10.0
@@ -143,6 +153,22 @@ def test_clean_up_is_left_to_the_next_session_by_a_kill_and_by_a_failure(tmp_pat
     assert solver.runs == {"prepare": 2, "solve": 2, "capture": 2}
     rig.session()
     assert len(solver.cleaned) == 2
+    assert rig.is_sound()
+
+
+@pytest.mark.parametrize("option", ["redo", "from"])
+def test_a_trial_that_is_attempted_once_more_is_cleaned_up_after_that_alone(tmp_path, option):
+    """What an earlier session left of it is what the new attempt works with."""
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.killed_session(45.0)
+    assert solver.cleaned == []
+    if option == "redo":
+        rig.redo = "sample=s0"
+    else:
+        rig.where, rig.start_from = "sample=s0", "capture"
+    assert rig.session().ended.exit_code == 0
+    assert solver.cleaned == [("s1", "valid"), ("s0", "valid")]
     assert rig.is_sound()
 
 
@@ -377,3 +403,48 @@ def test_experiments_15_trials_that_have_not_come_so_far_are_left_alone(tmp_path
     rig.until, rig.start_from = "", "capture"
     with pytest.raises(UsageError, match="no selected trial has come as far as that"):
         rig.begin()
+
+
+def test_recovery_10_a_copy_without_steps_keeps_the_outcomes_of_stages(tmp_path):
+    """Also those that an attempt keeps of an earlier one, by which it has its answer."""
+    rig = staged_rig(tmp_path, Staged())
+    rig.session()
+    rig.start_from = "score"
+    rig.session()
+    layout = Layout(rig.root)
+    with closing(RunScan(layout, find_run_id(RealFileSystem(), layout))) as scan:
+        scan.scan_rest()
+        copy_without_steps(scan, tmp_path / "slim")
+    kept = stage_steps(rig)
+    rig.root = tmp_path / "slim"
+    assert stage_steps(rig) == kept
+    assert kept.count("kept") == 2
+    with closing(RunReader(rig.root)) as reader:
+        history = TrialHistory(reader)
+        assert all(history.answer_and_scores(trial.key).answer is not None for trial in reader.fold.trials())
+
+
+# Forks.
+
+
+@pytest.mark.parametrize("moment", [25.0, 100.0])
+def test_a_fork_keeps_trials_with_their_answers_and_starts_others_from_the_beginning(tmp_path, moment):
+    """What stages left beside the old run is not beside the new one; after kept trials nothing is cleaned up."""
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.killed_session(moment)
+    runs, cleaned = Counter(solver.runs), len(solver.cleaned)
+    made = {task.name: task for task in rig.tasks}
+    started, summary = fork_run(rig.root, rig.spec(), tmp_path / "f", tasks=made)
+    started.session.close("forked")
+    rig.root = tmp_path / "f"
+    kept = 2 if moment == 100.0 else 0
+    assert (summary.taken, summary.remaining_by_reason) == (kept, {} if kept else {"unfinished in the run": 2})
+    assert Counter(stage_steps(rig))["solve"] == kept
+    with closing(RunReader(rig.root)) as reader:
+        assert not has_left_trials(reader.fold, made)
+    if not kept:
+        assert rig.session().ended.exit_code == 0
+        assert solver.runs["prepare"] == runs["prepare"] + 2
+    assert len(solver.cleaned) == cleaned + 2 - kept
+    assert rig.is_sound()

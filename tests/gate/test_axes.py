@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from gate_world import MODEL, make_rows
 
+from holdfast.engine.dependencies.choosing import Dependency, are_finished
 from holdfast.run.core.axes.choices import waiting_reason
+from holdfast.run.fold.run_fold import Group
+from holdfast.run.fold.states import State
 
 TIERS = {"T0": {"prompt": "{question}"}, "T1": {"prompt": "{axes.tier} {axes.part}: {question}"}}
 AXES: dict[str, Any] = {"tier": TIERS, "part": ["a", "b"]}
@@ -404,6 +408,20 @@ def test_experiments_29_selecting_a_value_that_waits_starts_nothing(world):
     world("resume", "r", "--where", "tier=T5", code=0)
     assert notes(world)[0]["data"]["chosen"] == "T1"
     world.check_complete(24)
+
+
+def test_experiments_16_surplus_trials_of_one_value_do_not_stand_for_missing_ones_of_another():
+    """Trials that are no longer planned are still on record."""
+
+    def standing(tier, trials, state):
+        return SimpleNamespace(group=Group("t", "m", {"tier": tier}), trials=trials, state=state)
+
+    task = SimpleNamespace(name="t", planned_by_value=lambda _: {"tier": {"T0": 4, "T1": 4}})
+    one = Dependency(task, "m", "tier", "T5", SimpleNamespace(best_of=("T0", "T1"), scorer=""))
+    for missing, expected in ((1, False), (0, True)):
+        found = [standing("T0", 5, State.VALID), standing("T1", 4 - missing, State.VALID)]
+        found.append(standing("T1", missing, State.UNFINISHED))
+        assert are_finished(SimpleNamespace(standings=dict(enumerate(found))), one) is expected
 
 
 def test_experiments_15_from_score_on_a_value_that_depends_on_others_asks_nothing(world):

@@ -45,7 +45,7 @@ COUNTS = {"ok", "trials", "planned", "damage"}
 
 
 KEYS = {"ended_as": "how", "in_flight_at_kill": "in_flight_at_death", "remaining_by_reason": "why"}
-LATER_KEYS = {"cost_is_lower_bound", "has_price", "usage_is_partial"}
+LATER_KEYS = {"by_axis", "cost_is_lower_bound", "has_price", "usage_is_partial"}
 BINARY = {"choice", "exact", "includes"}
 """The scorers of these runs that are built in; the others are functions that do not say what they return."""
 REASONS = {"not scored": "not yet scored", "task error": "failed before"}

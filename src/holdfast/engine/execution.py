@@ -498,8 +498,13 @@ class Execution:
                 start(self._session.layout.root)
 
     def _clean_up_left(self) -> None:
-        """Beside the trials: an earlier session was killed before it had cleaned up after some."""
-        if left := list(left_trials(self._session.reader.fold, self._prepared.tasks)):
+        """Beside the trials: an earlier session was killed before it had cleaned up after some.
+
+        Not after those that are attempted once more: it would remove what the new attempt works with, after which it
+        is cleaned up anyway.
+        """
+        found, redo = left_trials(self._session.reader.fold, self._prepared.tasks), self._selection.redo
+        if left := [one for one in found if bytes.fromhex(one.planned.key) not in redo]:
             self._scheduler.spawn(self._runner.clean_up_after(left))
 
     async def _end_cancelled(self) -> None:

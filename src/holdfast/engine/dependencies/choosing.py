@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -47,8 +48,11 @@ class Dependency(NamedTuple):
 def are_finished(fold: RunFold, dependency: Dependency) -> bool:
     """Whether every trial of the values to choose from is finished; counted by state, not trial by trial."""
     planned = dependency.task.planned_by_value(dependency.model)[dependency.axis]
-    wanted = sum(planned[value] for value in dependency.candidates)
-    return sum(one.trials for one in _standings(fold, dependency) if one.state.is_finished) >= wanted
+    finished: Counter[str] = Counter()
+    for one in _standings(fold, dependency):
+        finished[one.group.axes[dependency.axis]] += one.trials if one.state.is_finished else 0
+    # Value by value: trials of one that are no longer planned do not make up for missing ones of another.
+    return all(finished[value] >= planned[value] for value in dependency.candidates)
 
 
 def choose(fold: RunFold, dependency: Dependency) -> AxisChoice | None:

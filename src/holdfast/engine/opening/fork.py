@@ -3,7 +3,8 @@
 A trial is kept when everything that determines its answer is the same: the messages it asks with, or its solver's
 source and input; its model and generation; its axes and epoch; its limits. If only the scoring differs, its replies
 and its answer are kept, and it is scored again. All of it is in the new run before the run gets its name, so a kill
-leaves either nothing or a complete run. Trials that are run again use the replies of the old run to the same requests.
+leaves either nothing or a complete run. A trial in stages without an answer starts from the beginning. Trials that
+are run again use the replies of the old run to the same requests.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from holdfast.engine.planning.saved_eval import last_session, saved_eval
 from holdfast.engine.planning.trial_keys import KeySet
 from holdfast.engine.trials.history import NEW_SLOT, AttemptState, TrialHistory
 from holdfast.engine.trials.scopes import slot_path
+from holdfast.engine.trials.stages.stage_outcomes import clean_up_step
 from holdfast.models.message import Usage
 from holdfast.run.core.axes.choices import AxisChoice
 from holdfast.run.core.prices import Prices
@@ -56,7 +58,10 @@ from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec, plain_data
 from holdfast.tasks.from_spec import samples_on_record
 from holdfast.tasks.scorers.base import BuiltIn
+from holdfast.tasks.stages import is_staged
 from holdfast.tasks.task import Task
+
+UNFINISHED_THERE = "unfinished in the run"
 
 
 class ForkSummary(msgspec.Struct):
@@ -218,6 +223,11 @@ class _KeptTrials:
             return
         named = slots_by_name(self._reader.sessions[-1], planned.task.name)
         state = with_plain_names(self._history.kept_attempt(planned.key), named)
+        is_in_stages = is_staged(planned.task.task.solver)
+        if is_in_stages and state.answer is None and state.end is None:
+            # What its stages left beside the run, such as a workspace, stays with the old one.
+            self._count_remaining(planned, UNFINISHED_THERE)
+            return
         kept = self._kept_scores(planned)
         yield from self._transcript(planned, state, kept)
         here: dict[str, Any] = {"source": self._source, "attempt": state.attempt}
@@ -225,12 +235,15 @@ class _KeptTrials:
             self._taken += 1
             yield from (msgspec.structs.replace(score, **here) for score in state.scores.values())
             yield msgspec.structs.replace(state.end, **here)
+            if is_in_stages:
+                # Nothing of it is beside the new run.
+                yield clean_up_step(planned.key, state.attempt)
             return
         # A score of a trial that is to end here again has its place in that end.
         placeless = here | {"task": "", "model": "", "axes": {}}
         yield from (msgspec.structs.replace(state.scores[name], **placeless) for name in kept if name in state.scores)
         if state.answer is None:
-            self._count_remaining(planned, "unfinished in the run")
+            self._count_remaining(planned, UNFINISHED_THERE)
         else:
             self._rescored += 1
 

@@ -1,8 +1,8 @@
 """A run with the final conversations of its finished trials only: smaller, with the same scores and the same report.
 
 It is a new run that starts with the records of the old one: all records of trials that are not finished, so that they
-resume where they were, and of the others all but the steps that do not lead to their answers. All steps are kept where
-only they record the usage of a trial. A note names the original run.
+resume where they were, and of the others all but the steps that do not lead to their answers and are no outcomes of
+stages. All steps are kept where only they record the usage of a trial. A note names the original run.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from holdfast.run.core.codec import decode, head_of
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import (
+    OF_STAGE,
     OWN_SOURCES,
     AnswerRecord,
     CallRecord,
@@ -42,6 +43,8 @@ from holdfast.run.transcripts.final_conversation import HEADS as FINAL_HEADS
 from holdfast.run.transcripts.final_conversation import FinalConversations
 
 _KEPT = CallRecord | RefusedRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord
+_OUTCOME, _HEAD_BYTES = f'"step":"{OF_STAGE}'.encode(), 512
+"""How a step names itself, near its beginning, that has the outcomes of stages: another attempt may begin from them."""
 RECOVERY_NOTE = "recover"
 """The kind of the note that names the origin."""
 
@@ -79,7 +82,8 @@ def _kept_records(scan: RunScan) -> Iterator[Record]:
             final.add(line)
         for _, line in journal.stream([]):
             kind, key = head_of(line)
-            if kind in {"call", "refused", "step"} and counted(key) and line not in final:
+            is_spare = kind in {"call", "refused", "step"} and _OUTCOME not in line[:_HEAD_BYTES]
+            if is_spare and counted(key) and line not in final:
                 continue
             record = decode(scan.resolve_blob(line))
             # As they are: it is the same work, and was paid for by this run under its other id.
