@@ -28,7 +28,6 @@ class Invocation(msgspec.Struct, frozen=True):
 
     token: str
     boot: str
-    command: list[str] = []
 
 
 def write_invocation(state: Path, invocation: Invocation) -> None:

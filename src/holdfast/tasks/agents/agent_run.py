@@ -19,13 +19,14 @@ import msgspec
 from holdfast.models.errors import ModelError, RateLimited, excerpt
 from holdfast.models.message import Reply, Request, Usage
 from holdfast.models.redaction import redact
+from holdfast.processes.completion import in_thread
 from holdfast.processes.program import LOST, ProgramEnd, run_program
 from holdfast.processes.supervisor_main import tree_digest
 from holdfast.tasks.agents.agent_output import TEXT, AgentOutput, read_output
 from holdfast.tasks.agents.agent_workspace import AgentWorkspace
 from holdfast.tasks.agents.artifacts import TrialArtifacts, read_own_file
 from holdfast.tasks.agents.command_line import filled, replay_script
-from holdfast.tasks.agents.placed_trial import PlacedTrial, in_thread
+from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import set_wait, wait_until
 from holdfast.tasks.workspaces.capture import read_base
 from holdfast.tasks.workspaces.tree_state import TreeReplaced, read_tree
@@ -67,7 +68,7 @@ class AgentRun:
         if (unrecorded := await in_thread(self._unrecorded_end)) is not None:
             end, output = unrecorded
             self._spend(output.usage)
-            return self._reply(end, output, self._filled(self._agent.command))
+            return await in_thread(self._reply, end, output, self._filled(self._agent.command))
         for _ in range(self._agent.tries):
             command = await self._command()
             end, output = await self._run(command)
@@ -76,7 +77,7 @@ class AgentRun:
                 raise await self._limited(output, output.limited_until)
             why = await self._why_in_vain(end, output)
             if not why:
-                return self._reply(end, output, command)
+                return await in_thread(self._reply, end, output, command)
         error = AgentGaveUp(f"The agent {why}; it was started {quantity(self._agent.tries, 'time')}.")
         error.usage = self._spent
         raise error
@@ -154,8 +155,10 @@ class AgentRun:
         self._output_file.unlink(missing_ok=True)
         program = self._workspace.program(command, self._directory.state, self._directory.workspace)
         end = await run_program(program)
-        data = read_own_file(program.stdout, self._most)
-        return end, await in_thread(read_output, data, self._agent.output, time.time())
+        return end, await in_thread(self._read_output, program.stdout)
+
+    def _read_output(self, path: Path) -> AgentOutput:
+        return read_output(read_own_file(path, self._most), self._agent.output, time.time())
 
     # Its end.
 
