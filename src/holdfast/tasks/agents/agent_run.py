@@ -10,6 +10,7 @@ the beginning.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ class AgentRun:
         """
         if (unrecorded := await in_thread(self._unrecorded_end)) is not None:
             end, output = unrecorded
+            self._directory.prompt.unlink(missing_ok=True)
             self._spend(output.usage)
             return await in_thread(self._reply, end, output, self._filled(self._agent.command))
         for _ in range(self._agent.tries):
@@ -94,13 +96,13 @@ class AgentRun:
         if not session:
             await self._workspace.ensure_fresh()
         given = self._agent.resume_command if session and self._agent.resume_command else self._agent.command
-        self._prompt_file.write_text(self._prompt, encoding="utf-8", errors="surrogateescape")
+        await in_thread(self._write_prompt)
         return self._filled(given, session)
 
     def _filled(self, given: list[str] | str, session: str = "") -> list[str]:
         values = {
             "prompt": self._prompt,
-            "prompt_file": str(self._prompt_file),
+            "prompt_file": str(self._directory.prompt),
             "workspace": str(self._directory.workspace),
             "model": self._trial.model_name,
             "session": session,
@@ -108,9 +110,11 @@ class AgentRun:
         }
         return [*filled(self._agent.wrap, values), *filled(given, values)]
 
-    @property
-    def _prompt_file(self) -> Path:
-        return self._directory.root / "prompt.txt"
+    def _write_prompt(self) -> None:
+        self._directory.prompt.unlink(missing_ok=True)
+        fd = os.open(self._directory.prompt, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - a descriptor
+            file.write(self._prompt)
 
     @property
     def _output_file(self) -> Path:
@@ -154,7 +158,10 @@ class AgentRun:
         (self._directory.state / _LIMITED).unlink(missing_ok=True)
         self._output_file.unlink(missing_ok=True)
         program = self._workspace.program(command, self._directory.state, self._directory.workspace)
-        end = await run_program(program)
+        try:
+            end = await run_program(program)
+        finally:
+            self._directory.prompt.unlink(missing_ok=True)
         return end, await in_thread(self._read_output, program.stdout)
 
     def _read_output(self, path: Path) -> AgentOutput:
@@ -233,6 +240,7 @@ class AgentRun:
             name: self._artifacts.keep(name, read_own_file(state / name, self._most)) for name in ("stdout", "stderr")
         }
         script = replay_script(command, self._directory.workspace, self._agent.env, self._directory)
+        script = script.replace(str(self._directory.prompt), str(self._artifacts.path("prompt.txt")))
         kept["prompt"] = self._artifacts.keep("prompt.txt", redact(self._prompt).encode("utf-8", "surrogateescape"))
         kept["replay"] = self._artifacts.keep(
             "replay.sh", redact(script).encode("utf-8", "surrogateescape"), executable=True

@@ -21,7 +21,7 @@ from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.sandbox import Confinement, sandbox_named
 from holdfast.tasks.workspaces.capture import write_base
 from holdfast.tasks.workspaces.checkout import TemplateFile, check_out
-from holdfast.tasks.workspaces.trial_directory import TrialDirectory
+from holdfast.tasks.workspaces.trial_directory import REPOSITORIES, WORKSPACES, TrialDirectory
 from holdfast.tasks.workspaces.workspace_template import PackedTemplate
 
 SHOWN = 2000
@@ -102,7 +102,11 @@ class AgentWorkspace:
         """A command as a program: in the workspace, in its sandbox, with its limits."""
         directory, limits = self.directory, self.agent.limits
         confinement = Confinement(
-            (directory.workspace, directory.home, directory.temporary), directory.workspace, self.agent.network
+            (directory.workspace, directory.home, directory.temporary),
+            directory.workspace,
+            self.agent.network,
+            hidden=self.run.absolute(),
+            readable=(directory.prompt, self.run.absolute() / WORKSPACES / REPOSITORIES),
         )
         env = agent_environment(self.agent.env, directory)
         return Program(
