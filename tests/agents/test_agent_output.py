@@ -8,7 +8,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from holdfast.errors import ConfigurationError
 from holdfast.models.message import Usage
+from holdfast.tasks.agents import command_agent
 from holdfast.tasks.agents.agent_output import read_output
 from holdfast.tasks.agents.reset_time import reset_time
 
@@ -199,3 +201,9 @@ def test_a_time_that_has_just_passed_is_not_that_of_tomorrow():
 )
 def test_what_is_no_time_is_none(said):
     assert reset_time(said, NOW) is None
+
+
+def test_agents_are_refused_where_processes_cannot_be_named(monkeypatch):
+    monkeypatch.setattr(command_agent, "names_processes", lambda: False)
+    with pytest.raises(ConfigurationError, match="cannot be run on this system"):
+        command_agent.command_agent(["true"]).check_tools()

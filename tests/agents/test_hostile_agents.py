@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from agents.agent_evals import agent_eval, left_in, make_template, processes_below
+from agents.agent_evals import agent_eval, left_in, make_repository, make_template, processes_below
 
 CASES = {
     "endless output": "signal.alarm(2)\nwhile True: os.write(1, b'y' * 65536)",
@@ -130,6 +130,28 @@ def test_a_sandbox_keeps_an_agent_from_writing_outside(holdfast, tmp_path, sandb
     assert "written" not in text
     assert "done" in text
     assert not outside.exists()
+
+
+@pytest.mark.skipif(not has_bubblewrap(), reason="bubblewrap does not work here")
+def test_bubblewrap_hides_the_run_but_for_the_workspace(holdfast, tmp_path):
+    """Neither other trials nor the targets can be read; the history of the repository can."""
+    make_repository(tmp_path)
+    script = """
+import subprocess
+run = Path.cwd().parents[2]
+print(sorted(os.listdir(run)), sorted(path.name for path in Path.cwd().parent.iterdir()))
+print(subprocess.run(["git", "log", "--oneline"], capture_output=True, text=True).stdout)
+print("read", Path(sys.argv[1]).read_text(), "done")
+"""
+    options = {"agent": {"sandbox": "bubblewrap"}, "workspace": {"repo": "template", "keep": "always"}}
+    holdfast("run", agent_eval(tmp_path, script, **options), "--run-dir", "r", code=0)
+    text = holdfast.records("r", "answer")[0]["text"]
+    assert "['workspaces'] ['home', 'prompt.txt', 'tmp', 'work']" in text
+    assert " one\n" in text
+    assert "read Write w0. done" in text
+    assert not list((tmp_path / "r" / "workspaces").glob("*/prompt.txt"))
+    (replay,) = (tmp_path / "r" / "artifacts").glob("*/replay.sh")
+    assert str(replay.with_name("prompt.txt")) in replay.read_text()
 
 
 def test_an_agent_behind_a_wrapper_that_ends_normally_is_a_success(holdfast, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 
 from holdfast.processes.left_processes import AGENT_MARKER, end_left_processes
 from holdfast.processes.program import LOST, Program, ProgramLimits, run_program
+from holdfast.processes.supervisor_main import Redaction
 from holdfast.storage.leases.holder import start_ticks
 from program import until
 
@@ -256,3 +257,37 @@ def test_what_a_killed_runner_and_supervisor_leave_is_found_and_ended(tmp_path):
     finally:
         bystander.kill()
         bystander.wait()
+
+
+@pytest.mark.parametrize("size", range(1, 8))
+def test_a_secret_that_begins_as_another_one_leaves_no_end(size):
+    """Whatever is read at a time."""
+    text = b"a key-one-two b key-one c key-one-twokey-onekey-one-tw"
+    redaction = Redaction([["key-one-two", "[LONG]"], ["key-one", "[SHORT]"], ["wokey", "[OTHER]"]])
+    parts = [redaction.feed(text[place : place + size]) for place in range(0, len(text), size)]
+    found = b"".join([*parts, redaction.rest()])
+    assert found.startswith(b"a [LONG] b [SHORT] c [LONG]")
+    assert b"key" not in found
+    assert found.endswith(b"[SHORT]-tw")
+
+
+def test_what_is_noted_of_a_program_has_none_of_its_arguments(make, tmp_path):
+    ended(make(f"cp {tmp_path / 'state' / 'invocation.json'} seen; : a-secret-of-the-prompt"))
+    assert "a-secret" not in (tmp_path / "work" / "seen").read_text()
+
+
+def test_a_second_cancellation_waits_for_the_end_as_well(make, tmp_path):
+    work = tmp_path / "work"
+
+    async def cancelled_twice():
+        running = asyncio.create_task(run_program(make("trap '' TERM; touch ready; sleep 300", grace=0.5)))
+        while not (work / "ready").exists():  # noqa: ASYNC110 - a file of another process
+            await asyncio.sleep(0.02)
+        for _ in range(2):
+            running.cancel()
+            await asyncio.sleep(0.1)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    asyncio.run(cancelled_twice())
+    assert processes_in(work) == []

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.storage.leases.holder import start_ticks, this_process
+from holdfast.storage.operating_system import all_processes, process_environment
 
 AGENT_MARKER = "HOLDFAST_AGENT"
 """The environment variable with the token of the invocation."""
@@ -28,7 +29,6 @@ class Invocation(msgspec.Struct, frozen=True):
 
     token: str
     boot: str
-    command: list[str] = []
 
 
 def write_invocation(state: Path, invocation: Invocation) -> None:
@@ -90,17 +90,11 @@ def _still_running(token: str, noted: dict[int, int]) -> dict[int, int]:
     """Those that still run, with their start times; never this process."""
     marker = f"{AGENT_MARKER}={token}".encode()
     found = {pid: started for pid, started in noted.items() if start_ticks(pid) == started != 0}
-    for pid in [int(path.name) for path in Path("/proc").glob("[0-9]*")]:
-        if pid not in found and _has_marker(pid, marker) and (started := start_ticks(pid)):
+    for pid in all_processes():
+        if pid not in found and marker in process_environment(pid) and (started := start_ticks(pid)):
             found[pid] = started
     found.pop(os.getpid(), None)
     return found
-
-
-def _has_marker(pid: int, marker: bytes) -> bool:
-    with contextlib.suppress(OSError):
-        return marker in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return False
 
 
 def _send(pid: int, started: int, number: int) -> None:

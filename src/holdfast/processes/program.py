@@ -19,7 +19,14 @@ from pathlib import Path
 import msgspec
 
 from holdfast.processes import supervisor_main
-from holdfast.processes.left_processes import AGENT_MARKER, Invocation, end_left_processes, write_invocation
+from holdfast.processes.completion import completed, in_thread
+from holdfast.processes.left_processes import (
+    AGENT_MARKER,
+    Invocation,
+    end_left_processes,
+    has_left_processes,
+    write_invocation,
+)
 from holdfast.storage.leases.forked_children import MARKER
 from holdfast.storage.leases.holder import this_process
 
@@ -110,20 +117,20 @@ async def run_program(program: Program) -> ProgramEnd:
     Raises:
         OSError: no process can be started.
     """
-    end_left_processes(program.state)
+    await _end_left(program)
     token, began = secrets.token_hex(16), time.monotonic()
     for name in ("ended.json", "processes.json"):
         (program.state / name).unlink(missing_ok=True)
-    write_invocation(program.state, Invocation(token=token, boot=this_process().boot, command=program.command))
+    write_invocation(program.state, Invocation(token=token, boot=this_process().boot))
     process = await _start_supervisor(program)
     try:
         report = await _report_of(process, _orders(program, token))
     except BaseException:
-        await asyncio.shield(_end_supervised(process, program))
+        await completed(_end_supervised(process, program))
         raise
     end = _read_end(report)
     if end.cause == LOST:
-        end_left_processes(program.state)
+        await _end_left(program)
     else:
         (program.state / "invocation.json").unlink(missing_ok=True)
     return msgspec.structs.replace(end, seconds=round(time.monotonic() - began, 3))
@@ -195,4 +202,9 @@ async def _end_supervised(process: asyncio.subprocess.Process, program: Program)
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-    end_left_processes(program.state)
+    await _end_left(program)
+
+
+async def _end_left(program: Program) -> None:
+    if has_left_processes(program.state):
+        await in_thread(end_left_processes, program.state)

@@ -100,7 +100,10 @@ def _oom_files() -> list[tuple[str, str]]:
 
 
 class Redaction:
-    """Replaces known secrets in a stream of bytes, also where one is cut by the border of two reads."""
+    """Replaces known secrets in a stream of bytes, also where one is cut by the border of two reads.
+
+    Held back is as much, as it came, as could be the beginning of a secret: a short one may be that of a longer one.
+    """
 
     def __init__(self, needles: list[list[str]]) -> None:
         self._needles = [(needle.encode(), mark.encode()) for needle, mark in needles]
@@ -111,23 +114,35 @@ class Redaction:
         """What may be written of the stream so far."""
         if not self._needles:
             return data
-        held = self._replaced(self._held + data)
-        cut = len(held) - self._keep
-        if cut <= 0:
-            self._held = held
-            return b""
-        self._held = held[cut:]
-        return held[:cut]
+        data = self._held + data
+        return self._take(data, max(len(data) - self._keep, 0))
 
     def rest(self) -> bytes:
         """The end of the stream."""
-        held, self._held = self._replaced(self._held), b""
-        return held
+        return self._take(self._held, len(self._held))
 
-    def _replaced(self, data: bytes) -> bytes:
+    def _take(self, data: bytes, limit: int) -> bytes:
+        """What begins before the limit, without secrets; the rest is held."""
+        parts, place = [], 0
+        for start, length, mark in sorted(self._found(data, limit)):
+            if start >= place:
+                parts += [data[place:start], mark]
+            # Where two overlap, neither leaves a piece.
+            place = max(place, start - length)
+        cut = max(place, limit)
+        parts.append(data[place:cut])
+        self._held = data[cut:]
+        return b"".join(parts)
+
+    def _found(self, data: bytes, limit: int) -> list[tuple[int, int, bytes]]:
+        """Where secrets begin, their lengths below zero, so that the longest is the first in order, and their marks."""
+        found = []
         for needle, mark in self._needles:
-            data = data.replace(needle, mark)
-        return data
+            start = data.find(needle)
+            while 0 <= start < limit:
+                found.append((start, -len(needle), mark))
+                start = data.find(needle, start + 1)
+        return found
 
 
 class CappedFile:
@@ -371,9 +386,8 @@ class Supervisor:
     def _note_processes(self, below: list[Seen]) -> None:
         known = {(seen.pid, seen.started) for seen in below}
         if known - self._known:
-            self._known |= known
-            # As many as are worth ending one by one.
-            replace_json(f"{self.state}/processes.json", sorted(self._known)[-10_000:])
+            replace_json(f"{self.state}/processes.json", sorted(known))
+        self._known = known
 
     def ended(self) -> dict[str, Any]:
         """How it ended."""

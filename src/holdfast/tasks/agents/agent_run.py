@@ -10,6 +10,7 @@ the beginning.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,14 @@ import msgspec
 from holdfast.models.errors import ModelError, RateLimited, excerpt
 from holdfast.models.message import Reply, Request, Usage
 from holdfast.models.redaction import redact
+from holdfast.processes.completion import in_thread
 from holdfast.processes.program import LOST, ProgramEnd, run_program
 from holdfast.processes.supervisor_main import tree_digest
 from holdfast.tasks.agents.agent_output import TEXT, AgentOutput, read_output
 from holdfast.tasks.agents.agent_workspace import AgentWorkspace
 from holdfast.tasks.agents.artifacts import TrialArtifacts, read_own_file
 from holdfast.tasks.agents.command_line import filled, replay_script
-from holdfast.tasks.agents.placed_trial import PlacedTrial, in_thread
+from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import set_wait, wait_until
 from holdfast.tasks.workspaces.capture import read_base
 from holdfast.tasks.workspaces.tree_state import TreeReplaced, read_tree
@@ -66,8 +68,9 @@ class AgentRun:
         """
         if (unrecorded := await in_thread(self._unrecorded_end)) is not None:
             end, output = unrecorded
+            self._directory.prompt.unlink(missing_ok=True)
             self._spend(output.usage)
-            return self._reply(end, output, self._filled(self._agent.command))
+            return await in_thread(self._reply, end, output, self._filled(self._agent.command))
         for _ in range(self._agent.tries):
             command = await self._command()
             end, output = await self._run(command)
@@ -76,7 +79,7 @@ class AgentRun:
                 raise await self._limited(output, output.limited_until)
             why = await self._why_in_vain(end, output)
             if not why:
-                return self._reply(end, output, command)
+                return await in_thread(self._reply, end, output, command)
         error = AgentGaveUp(f"The agent {why}; it was started {quantity(self._agent.tries, 'time')}.")
         error.usage = self._spent
         raise error
@@ -93,13 +96,13 @@ class AgentRun:
         if not session:
             await self._workspace.ensure_fresh()
         given = self._agent.resume_command if session and self._agent.resume_command else self._agent.command
-        self._prompt_file.write_text(self._prompt, encoding="utf-8", errors="surrogateescape")
+        await in_thread(self._write_prompt)
         return self._filled(given, session)
 
     def _filled(self, given: list[str] | str, session: str = "") -> list[str]:
         values = {
             "prompt": self._prompt,
-            "prompt_file": str(self._prompt_file),
+            "prompt_file": str(self._directory.prompt),
             "workspace": str(self._directory.workspace),
             "model": self._trial.model_name,
             "session": session,
@@ -107,9 +110,11 @@ class AgentRun:
         }
         return [*filled(self._agent.wrap, values), *filled(given, values)]
 
-    @property
-    def _prompt_file(self) -> Path:
-        return self._directory.root / "prompt.txt"
+    def _write_prompt(self) -> None:
+        self._directory.prompt.unlink(missing_ok=True)
+        fd = os.open(self._directory.prompt, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - a descriptor
+            file.write(self._prompt)
 
     @property
     def _output_file(self) -> Path:
@@ -153,9 +158,14 @@ class AgentRun:
         (self._directory.state / _LIMITED).unlink(missing_ok=True)
         self._output_file.unlink(missing_ok=True)
         program = self._workspace.program(command, self._directory.state, self._directory.workspace)
-        end = await run_program(program)
-        data = read_own_file(program.stdout, self._most)
-        return end, await in_thread(read_output, data, self._agent.output, time.time())
+        try:
+            end = await run_program(program)
+        finally:
+            self._directory.prompt.unlink(missing_ok=True)
+        return end, await in_thread(self._read_output, program.stdout)
+
+    def _read_output(self, path: Path) -> AgentOutput:
+        return read_output(read_own_file(path, self._most), self._agent.output, time.time())
 
     # Its end.
 
@@ -230,6 +240,7 @@ class AgentRun:
             name: self._artifacts.keep(name, read_own_file(state / name, self._most)) for name in ("stdout", "stderr")
         }
         script = replay_script(command, self._directory.workspace, self._agent.env, self._directory)
+        script = script.replace(str(self._directory.prompt), str(self._artifacts.path("prompt.txt")))
         kept["prompt"] = self._artifacts.keep("prompt.txt", redact(self._prompt).encode("utf-8", "surrogateescape"))
         kept["replay"] = self._artifacts.keep(
             "replay.sh", redact(script).encode("utf-8", "surrogateescape"), executable=True

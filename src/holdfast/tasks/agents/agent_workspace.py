@@ -12,15 +12,16 @@ from typing import Any
 from holdfast.digests import json_digest
 from holdfast.errors import HoldfastError
 from holdfast.models.redaction import known_secrets, redact
+from holdfast.processes.completion import completed, in_thread
 from holdfast.processes.program import Program, ProgramEnd, ProgramLimits, run_program
 from holdfast.spec import AgentSpec, WorkspaceSpec
 from holdfast.tasks.agents.artifacts import read_own_file
 from holdfast.tasks.agents.command_line import agent_environment
-from holdfast.tasks.agents.placed_trial import PlacedTrial, in_thread
+from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.sandbox import Confinement, sandbox_named
 from holdfast.tasks.workspaces.capture import write_base
 from holdfast.tasks.workspaces.checkout import TemplateFile, check_out
-from holdfast.tasks.workspaces.trial_directory import TrialDirectory
+from holdfast.tasks.workspaces.trial_directory import REPOSITORIES, WORKSPACES, TrialDirectory
 from holdfast.tasks.workspaces.workspace_template import PackedTemplate
 
 SHOWN = 2000
@@ -64,7 +65,7 @@ class AgentWorkspace:
             state = await in_thread(write_base, directory)
             directory.set_ready(self.identity, self.attempt)
         except BaseException:
-            await asyncio.shield(in_thread(directory.remove))
+            await completed(in_thread(directory.remove))
             raise
         found = {"template": self.template.identity, "files": len(state.entries)}
         own = {path: packed.identity for path, packed in self._axis_files.items()}
@@ -101,7 +102,11 @@ class AgentWorkspace:
         """A command as a program: in the workspace, in its sandbox, with its limits."""
         directory, limits = self.directory, self.agent.limits
         confinement = Confinement(
-            (directory.workspace, directory.home, directory.temporary), directory.workspace, self.agent.network
+            (directory.workspace, directory.home, directory.temporary),
+            directory.workspace,
+            self.agent.network,
+            hidden=self.run.absolute(),
+            readable=(directory.prompt, self.run.absolute() / WORKSPACES / REPOSITORIES),
         )
         env = agent_environment(self.agent.env, directory)
         return Program(

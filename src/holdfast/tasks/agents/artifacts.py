@@ -25,13 +25,24 @@ class TrialArtifacts:
         if attempt > 1:
             self._root /= f"attempt-{attempt}"
 
+    def path(self, name: str) -> Path:
+        """Where a file of that name is kept."""
+        return self._root / name
+
+    def _make_root(self) -> None:
+        """Makes its directory, which survives a power loss once each new one is known to the one above it."""
+        new = [place for place in (self._root, *self._root.parents) if not place.exists()]
+        self._root.mkdir(parents=True, exist_ok=True)
+        for place in reversed(new):
+            RealFileSystem().sync_directory(place.parent)
+
     def keep(self, name: str, data: bytes, *, executable: bool = False) -> dict[str, Any]:
         """Writes one file; what a record says of it.
 
         Raises:
             OSError: the disk failed.
         """
-        self._root.mkdir(parents=True, exist_ok=True)
+        self._make_root()
         write_atomically(RealFileSystem(), self._root / name, data)
         if executable:
             (self._root / name).chmod(0o755)

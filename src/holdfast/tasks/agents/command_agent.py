@@ -18,13 +18,15 @@ from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.models.command.provider import CURRENT_AGENT_CALL
 from holdfast.models.message import Reply
 from holdfast.models.redaction import redact
+from holdfast.processes.completion import in_thread
 from holdfast.processes.program import ProgramEnd
 from holdfast.spec import AgentSpec, WorkspaceSpec
 from holdfast.spec.whole_numbers import convert_arguments
+from holdfast.storage.operating_system import names_processes
 from holdfast.tasks.agents.agent_run import AGENT, AgentRun
 from holdfast.tasks.agents.agent_workspace import SHOWN, AgentWorkspace
 from holdfast.tasks.agents.artifacts import TrialArtifacts
-from holdfast.tasks.agents.placed_trial import PlacedTrial, in_thread
+from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import forget_waits
 from holdfast.tasks.agents.sandbox import sandbox_named
 from holdfast.tasks.answer import Answer
@@ -103,6 +105,12 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
 
     def check_tools(self) -> None:
         """Raises ConfigurationError where something that it needs is missing on this machine."""
+        if not names_processes():
+            raise ConfigurationError(
+                "Agents cannot be run on this system: it does not say which processes one has started, so they could"
+                " not be ended with it.",
+                hint="Run this eval on Linux.",
+            )
         git_command()
         sandbox_named(self.agent.sandbox).check()
 

@@ -8,12 +8,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from holdfast.models.redaction import known_secrets
+from holdfast.models.environment_keys import know_environment_keys
 from holdfast.tasks.workspaces.trial_directory import TrialDirectory
 
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "session", "output")
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
-_HOLDS_KEY = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 def filled(command: Sequence[str] | str, values: Mapping[str, str]) -> list[str]:
@@ -32,12 +31,10 @@ def _fill(text: str, values: Mapping[str, str]) -> str:
 def agent_environment(names: Sequence[str], directory: TrialDirectory) -> dict[str, str]:
     """The environment of an agent: the variables that are named, and nothing else of ours.
 
-    The values of those whose names say that they are keys are redacted from now on.
+    The keys of the environment are redacted from now on, also those that were set since the session started.
     """
     given = {name: os.environ[name] for name in names if name in os.environ}
-    for name, value in given.items():
-        if _HOLDS_KEY.search(name):
-            known_secrets.remember(name, value)
+    know_environment_keys()
     return {
         "PATH": os.environ.get("PATH", os.defpath),
         "HOME": str(directory.home),

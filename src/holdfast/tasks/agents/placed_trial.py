@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from holdfast.tasks.trial_interface import Trial
 from holdfast.tasks.workspaces.workspace_template import PackedTemplate
-
-T = TypeVar("T")
 
 
 class PlacedTrial(Trial, Protocol):
@@ -32,14 +28,3 @@ class PlacedTrial(Trial, Protocol):
     @property
     def run_root(self) -> Path:
         """The directory of the run on this machine."""
-
-
-async def in_thread(function: Callable[..., T], *args: object) -> T:
-    """Calls a function in a thread; a cancellation waits for its end, so that nothing works on after the trial."""
-    work = asyncio.get_running_loop().run_in_executor(None, lambda: function(*args))
-    try:
-        return await asyncio.shield(work)
-    except asyncio.CancelledError:
-        with contextlib.suppress(BaseException):
-            await asyncio.shield(work)
-        raise

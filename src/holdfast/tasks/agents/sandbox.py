@@ -29,6 +29,9 @@ class Confinement(NamedTuple):
     writable: Sequence[Path]
     cwd: Path
     network: bool
+    hidden: Path | None = None
+    """The run: nothing of it can be seen but what is writable and `readable`, where the sandbox can hide files."""
+    readable: Sequence[Path] = ()
 
 
 class Sandbox(Protocol):
@@ -52,7 +55,10 @@ class NoSandbox:
 
 
 class Bubblewrap:
-    """Namespaces: everything can be read, and only the workspace, the home and the temporary directory be written."""
+    """Namespaces: only the workspace, the home and the temporary directory can be written.
+
+    Everything else can be read, but for the run: other trials' work, and the targets.
+    """
 
     def check(self) -> None:
         program = shutil.which("bwrap")
@@ -62,6 +68,10 @@ class Bubblewrap:
 
     def wrap(self, command: Sequence[str], confinement: Confinement) -> list[str]:
         places = [part for path in confinement.writable for part in ("--bind", str(path), str(path))]
+        if confinement.hidden is not None:
+            run = str(confinement.hidden)
+            read = [part for path in confinement.readable for part in ("--ro-bind-try", str(path), str(path))]
+            places = ["--tmpfs", run, *places, *read, "--remount-ro", run]
         net = [] if confinement.network else ["--unshare-net"]
         return ["bwrap", *_NAMESPACES, *places, *net, "--chdir", str(confinement.cwd), "--", *command]
 
@@ -78,7 +88,7 @@ _NAMESPACES = (
 
 
 class Sandlock:
-    """Landlock and seccomp: as bubblewrap, without namespaces."""
+    """Landlock and seccomp, without namespaces: as bubblewrap, but the run can be read as well."""
 
     def check(self) -> None:
         if importlib.util.find_spec("sandlock") is None:

@@ -66,6 +66,11 @@ class TrialDirectory:
         return self.root / "state"
 
     @property
+    def prompt(self) -> Path:
+        """The prompt, for as long as an agent works on it: it may hold keys."""
+        return self.root / "prompt.txt"
+
+    @property
     def base(self) -> Path:
         """What the workspace held when it was ready."""
         return self.state / "base.json"
@@ -140,8 +145,6 @@ def remove_unfinished(run: Path) -> int:
     with contextlib.suppress(FileNotFoundError):
         for path in list((run / WORKSPACES).iterdir()):
             if path.name.startswith("."):
-                if path.name.endswith(".new"):
-                    remove_tree(path)
                 continue
             directory = TrialDirectory(run, path.name)
             end_left_processes(directory.state)
