@@ -207,3 +207,28 @@ def test_agents_are_refused_where_processes_cannot_be_named(monkeypatch):
     monkeypatch.setattr(command_agent, "names_processes", lambda: False)
     with pytest.raises(ConfigurationError, match="cannot be run on this system"):
         command_agent.command_agent(["true"]).check_tools()
+
+
+@pytest.mark.parametrize("status", [500, 503, 529, 429])
+def test_experiments_8_the_status_in_the_text_of_an_error_counts(status):
+    """An outage or a rate limit that only the text of a reported error names is no failure of the agent."""
+    said = f'API Error: {status} {{"type":"error","error":{{"message":"Overloaded"}}}}'
+    found = read_output(json.dumps({"type": "result", "is_error": True, "result": said}).encode(), "json", 0.0)
+    assert found.status == status
+    assert (found.is_outage, found.limited_until is not None) == (status >= 500, status == 429)
+
+
+def test_an_answer_that_speaks_of_an_api_error_is_an_answer():
+    found = read_output(b'{"type":"result","is_error":false,"result":"API Error: 500 is fixed"}', "json", 0.0)
+    assert (found.error, found.status, found.text) == ("", None, "API Error: 500 is fixed")
+
+
+@pytest.mark.parametrize("subtype", ["error_max_turns", "error_during_execution"])
+def test_a_result_that_was_cut_off_is_an_error(subtype):
+    found = read_output(json.dumps({"type": "result", "subtype": subtype, "is_error": False}).encode(), "json", 0.0)
+    assert found.error == subtype
+
+
+def test_output_that_is_not_the_json_that_was_asked_for_is_an_error():
+    assert read_output(b'{"result": "cut o', "json", 0.0).error == "the output is not valid JSON"
+    assert read_output(b"", "json", 0.0).error == ""

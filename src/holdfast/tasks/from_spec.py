@@ -39,16 +39,23 @@ def build_task(name: str, spec: TaskSpec, dataset: DatasetSpec, base: CodeBase =
     task = dataclasses.replace(declared_samples(name, spec, dataset), scorers=scorers)
     if spec.tools:
         return dataclasses.replace(task, solver=_tool_solver(name, spec, task.solver, base))
-    if spec.agent is not None and isinstance(task.solver, Generate):
-        from holdfast.tasks.agents.command_agent import agent_solver  # noqa: PLC0415 - most tasks have no agent
-
-        return dataclasses.replace(task, solver=agent_solver(task.solver, spec.agent, spec.workspace))
+    if spec.agent is not None:
+        return with_agent(task, spec)
     if spec.solver is None:
         return task
     from holdfast.tasks.task_reference import load_solver  # noqa: PLC0415 - most tasks have a prompt
 
     solver = load_solver(spec.solver, f"tasks.{name}.solver", base)
     return dataclasses.replace(task, solver=solver, system=spec.system)
+
+
+def with_agent(task: Task, spec: TaskSpec) -> Task:
+    """The task whose prompts the agent of its entry works on."""
+    if spec.agent is None or not isinstance(task.solver, Generate):
+        return task
+    from holdfast.tasks.agents.command_agent import agent_solver  # noqa: PLC0415 - most tasks have no agent
+
+    return dataclasses.replace(task, solver=agent_solver(task.solver, spec.agent, spec.workspace))
 
 
 def _tool_solver(name: str, spec: TaskSpec, asking: Solver, base: CodeBase) -> Solver:

@@ -56,7 +56,7 @@ from holdfast.run.fold.rows.fold_tables import REPLY
 from holdfast.run.fold.rows.trial_row import SAVED
 from holdfast.run.session.create import refuse_existing, refuse_unwritable
 from holdfast.spec import EvalSpec, plain_data
-from holdfast.tasks.from_spec import samples_on_record
+from holdfast.tasks.from_spec import samples_on_record, with_agent
 from holdfast.tasks.scorers.base import BuiltIn
 from holdfast.tasks.stages import is_staged
 from holdfast.tasks.task import Task
@@ -370,6 +370,8 @@ def _old_task(new: PlannedTask, saved: EvalSpec, code: TaskCode | None) -> Task:
     if entry.use:
         return new.task
     declared = samples_on_record(new.name, saved, code) or new.task
+    if entry.agent is not None:
+        return with_agent(declared, entry)
     return dataclasses.replace(declared, solver=new.task.solver) if entry.solver else declared
 
 

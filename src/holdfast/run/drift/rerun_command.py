@@ -21,14 +21,20 @@ _EVAL_FILE = re.compile(r".+\.(ya?ml|py(:\w+)?)", re.DOTALL)
 
 
 def rerun_command(first: SessionRecord | None, place: str, words: Sequence[str] | None = None) -> str:
-    """The command that starts an eval and reuses the replies of the run at `place`; empty where none is known.
+    """The command that starts an eval and reuses the replies of the run at `place`; empty where none applies.
 
     `words` are those after `holdfast run`; if they are not given, those of the run's first session.
     """
     words = rerun_words(first) if words is None and first is not None else words
-    if not words:
+    if not words or (first is not None and _has_agents(first)):
         return ""
     return f"holdfast run {shlex.join(words)} --reuse {shell_word(place)}"
+
+
+def _has_agents(first: SessionRecord) -> bool:
+    """Whether a task of the run has an agent: its work is no reply to a request that another run could reuse."""
+    tasks = first.config.get("tasks")
+    return isinstance(tasks, dict) and any(isinstance(task, dict) and task.get("agent") for task in tasks.values())
 
 
 def evaluate_line(place: str, keyword: str, **others: str) -> str:

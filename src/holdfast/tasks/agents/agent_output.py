@@ -33,6 +33,7 @@ _LIMIT_WORDS = re.compile(
     r"|limit resets|too many requests|\b429\b",
     re.IGNORECASE,
 )
+_STATUS_TEXT = re.compile(r"\s*API Error: ([45]\d\d)\b", re.IGNORECASE)
 _TOO_MANY, _SERVER_ERROR = 429, 500
 _DEFAULT_WAIT = 60.0
 
@@ -61,7 +62,7 @@ class AgentOutput(msgspec.Struct):
 
 
 def read_output(data: bytes, kind: str, now: float) -> AgentOutput:
-    """What an agent has printed, in the form that it was asked for; what is not in that form is text."""
+    """What an agent has printed, in the form that it was asked for; other output is text, and no JSON an error."""
     if kind == TEXT:
         return AgentOutput(text=data.decode("utf-8", "replace").strip())
     found = AgentOutput()
@@ -74,6 +75,8 @@ def read_output(data: bytes, kind: str, now: float) -> AgentOutput:
         found.usage = _total_usage(messages.values())
     if not found.is_structured:
         found.text = data.decode("utf-8", "replace").strip()
+        # Nothing at all is an end without work, not a wrong form of it.
+        found.error = "the output is not valid JSON" if kind == JSON and found.text else ""
     return found
 
 
@@ -149,7 +152,8 @@ def _read_result(found: AgentOutput, event: dict[str, Any], now: float) -> None:
     found.cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else found.cost
     if isinstance(models := event.get("modelUsage"), dict) and len(models) == 1:
         found.model = str(next(iter(models)))
-    if event.get("is_error") is True or event.get("error"):
+    is_cut_off = said is None and str(event.get("subtype", "")).startswith("error")
+    if event.get("is_error") is True or event.get("error") or is_cut_off:
         _read_error(found, {**event, "message": said or event.get("message")}, now)
         return
     _forget_error(found)
@@ -162,7 +166,7 @@ def _read_error(found: AgentOutput, event: dict[str, Any], now: float) -> None:
     given = event.get("error") if isinstance(event.get("error"), str) else None
     text = next((str(one) for one in (inner.get("message"), given, event.get("message")) if isinstance(one, str)), "")
     found.error = text or str(event.get("subtype") or "error")
-    found.status = _status(event) or _status(inner)
+    found.status = _status(event) or _status(inner) or _status_in_text(text)
     kinds = {
         str(one.get(key, "")).lower() for one in (event, inner) for key in ("type", "subtype", "code", "error_type")
     }
@@ -194,6 +198,12 @@ def _status(event: Mapping[str, Any]) -> int | None:
         if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600:
             return value
     return None
+
+
+def _status_in_text(text: str) -> int | None:
+    """The status that an error's own text begins with, as in `API Error: 529 {…}`."""
+    said = _STATUS_TEXT.match(text)
+    return int(said[1]) if said else None
 
 
 # Tokens.

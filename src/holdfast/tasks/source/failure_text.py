@@ -21,15 +21,12 @@ def failure_line(failure: Failure) -> str:
 
 
 def error_identity(failure: Failure) -> str:
-    """What equal errors have in common: type and own line or, for those of models, kind and message.
+    """What equal errors have in common: type and own line or, for those of models and agents, kind and message.
 
     Messages of a task's own errors often name the sample, so they are left out.
     """
-    if not failure.traceback:
-        return f"{failure.kind}: {failure.message}"
-    frames = _FRAME.findall(failure.traceback)
-    path, line = _own_frame(failure.traceback) or (frames[-1] if frames else ("", ""))
-    return f"{failure.kind} {path}:{line}"
+    own = _own_frame(failure.traceback) if failure.traceback else None
+    return f"{failure.kind} {own[0]}:{own[1]}" if own else f"{failure.kind}: {failure.message}"
 
 
 def _own_frame(traceback: str) -> tuple[str, str] | None:
