@@ -185,6 +185,57 @@ def test_recovery_40_a_truncated_config_is_written_again(holdfast, complete, mac
     holdfast("resume", "home", code=0)
 
 
+@pytest.mark.parametrize("how", ["flipped", "foreign", "truncated"])
+def test_recovery_39_a_segment_is_written_again_from_the_intact_one_here(holdfast, complete, tmp_path, how):
+    """Verify names the copy here and the command; what was replaced is kept; a second repair changes nothing."""
+    key = complete.segments()[0 if how == "foreign" else 1]
+    good = complete.read(key)
+    if how == "flipped":
+        flip(complete, key)
+    else:
+        complete.write(key, foreign_segment(holdfast, tmp_path) if how == "foreign" else good[:-30])
+    bad = complete.read(key)
+    verified = holdfast.json("verify", complete.url, code=1)
+    (note,) = [note for note in verified["notes"] if "This machine has an intact copy" in note]
+    assert key in note and f"holdfast repair {complete.url}" in note
+    refused = holdfast("resume", complete.url, code=5)
+    assert f"holdfast repair {complete.url}" in refused.err and "move" not in refused.err
+    ended = holdfast("repair", complete.url, code=0)
+    assert f"{key} was damaged in {complete.url}; it was written again" in ended.out + ended.err
+    assert complete.read(key) == good and complete.read(f"backup-1/{key.rpartition('/')[2]}") == bad
+    assert holdfast.json("verify", complete.url, code=0)["ok"]
+    assert holdfast.json("repair", complete.url, code=0)["changes"] == []
+
+
+def test_recovery_39_a_resume_writes_a_segment_again(holdfast, place, server, tmp_path):
+    """Of a run in which trials remain: said, and the run is completed."""
+    server.behave(hold=True, **{"pass": 3})
+    eval_file = http_eval(tmp_path, server.base_url, 6, runner={"upload_interval": 0.1, "lease": 1.5})
+    started = holdfast.start("run", eval_file, "--run-dir", place.url)
+    until(lambda: place.published() == 3 and place.is_up_to_date(), "three are up")
+    started.send(signal.SIGKILL)
+    started.wait()
+    server.behave()
+    key = place.segments()[0]
+    good = place.read(key)
+    flip(place, key)
+    ended = holdfast("resume", place.url, code=0)
+    assert f"{key} was damaged in {place.url}; it was written again" in ended.out + ended.err
+    assert place.read(key) == good and holdfast.json("verify", place.url, code=0)["ok"]
+
+
+def test_recovery_48_a_segment_that_is_intact_nowhere_is_not_repaired(holdfast, complete):
+    """Repair names it and exits with 1; the store keeps what it has."""
+    key = complete.segments()[1]
+    flip(complete, key)
+    path = spool_root(complete.url) / key
+    path.write_bytes(path.read_bytes()[:-30])
+    bad = complete.read(key)
+    ended = holdfast("repair", complete.url, code=1)
+    assert key in ended.out and "nothing to repair" not in ended.out and "not intact either" in ended.out
+    assert complete.read(key) == bad
+
+
 def listed(place):
     above = place.url.rpartition("/")[0]
     (found,) = [item for item in api.list_recoverable(above) if item.run == place.url]

@@ -16,9 +16,10 @@ from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_pl
 from holdfast.engine.opening.resume import ALL_TRIALS, resume_run
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import NotARun, StorageFailure, UsageError
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.run_id import find_run_id
-from holdfast.run.remote.healing import heal_store
+from holdfast.run.remote.healing import heal_segments, heal_store
 from holdfast.run.remote.merged_view import open_merged_view
 from holdfast.run.remote.run_objects import list_run_objects, run_id_in_store
 from holdfast.run.remote.spool import fill_spool, name_url, newest_session
@@ -87,7 +88,7 @@ def refuse_existing_remote(url: str) -> None:
     if remote_exists(url):
         raise UsageError(
             f"{url} already holds a run.",
-            hint=f"Resume it with `holdfast resume {url}`, or add `--or-resume` to the same command.",
+            hint=f"Resume it with `holdfast resume {shell_word(url)}`, or add `--or-resume` to the same command.",
         )
 
 
@@ -126,8 +127,14 @@ def resume_remote_run(
         lease = RemoteLease(store, above=newest_session(store, root), lifetime=spec.runner.lease)
         undo.callback(lease.release)
         downloaded = fill_spool(store, root)
+        healed = heal_segments(store, Layout(root))
         uploads = UploadSet(store, Layout(root))
-        warnings = [*downloaded.warnings, *_upload_earlier(uploads, spec), *heal_store(store, Layout(root))]
+        warnings = [
+            *downloaded.warnings,
+            *healed.changes,
+            *_upload_earlier(uploads, spec),
+            *heal_store(store, Layout(root)),
+        ]
         uploader = _uploader(uploads, spec)
         writer = WriterOptions(on_sealed=uploader.sealed)
         started = resume_run(root, offer=offer, tasks=tasks, selection=selection, at_least=lease.session, writer=writer)
@@ -161,7 +168,7 @@ def upload_rest(url: str) -> None:
         left = segments_text(len(uploads.missing(everything=True)))
         raise StorageFailure(
             f"Not in {url} yet, but safe in {layout.root}: {left}. {failure.message}",
-            hint=f"Upload them, once the store answers, with: holdfast resume {url}",
+            hint=f"Upload them, once the store answers, with: holdfast resume {shell_word(url)}",
         ) from failure
     if uploads.conflict is not None:
         raise uploads.conflict
