@@ -411,3 +411,20 @@ def test_recovery_49_a_full_disk_ends_a_recovery_and_the_next_one_continues(comp
     assert not (tmp_path / "home").exists()
     recovered = api.recover(complete.url, tmp_path / "home")
     assert (recovered.finished, recovered.warnings) == (12, [])
+
+
+@pytest.mark.parametrize("name", ["run#1", "run?x=1", "a/../run", "a/./run", "a//run", "run\t1", "run "], ids=repr)
+def test_recovery_49_a_url_that_would_be_read_as_another_is_refused(name):
+    """One place has one name, and one spool: what would be cut off or resolved is refused, wherever it is given."""
+    url = f"s3://evals/{name}"
+    for refused in (ObjectStore, spool_root, api.recover, api.list_recoverable):
+        with pytest.raises(ConfigurationError, match=r"contains|control"):
+            refused(url)
+
+
+def test_recovery_49_a_refused_url_has_its_own_exit_code(holdfast, place, tmp_path):
+    """By each command, and nothing is written."""
+    for command in ("status", "verify", "resume", "repair", "recover"):
+        ended = holdfast(command, f"{place.url}#1", code=2)
+        assert "contains '#'" in ended.err
+    assert not (tmp_path / "spool").exists()
