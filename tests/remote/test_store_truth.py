@@ -146,6 +146,24 @@ def test_recovery_38_a_run_that_is_alive_is_not_called_lost(holdfast, place, ser
     started.wait()
 
 
+def test_recovery_38_what_a_live_run_has_not_uploaded_is_no_damage(holdfast, place, server, tmp_path):
+    """From another machine: a note, while the lease is alive; once its session is dead, a loss."""
+    server.behave(hold=True, **{"pass": 3})
+    eval_file = http_eval(tmp_path, server.base_url, 8, runner={"upload_interval": 0.1, "lease": 1.5})
+    started = holdfast.start("run", eval_file, "--run-dir", place.url)
+    until(lambda: place.published() == 3 and place.is_up_to_date() and len(place.segments()) > 1, "something is up")
+    elsewhere = {"HOLDFAST_SPOOL": str(tmp_path / "elsewhere"), "XDG_CACHE_HOME": str(tmp_path / "cache elsewhere")}
+    notes = " ".join(holdfast.json("status", place.url, **elsewhere)["notes"])
+    verified = holdfast("verify", place.url, code=0, **elsewhere)
+    recovered = holdfast("recover", place.url, "--to", "copy", code=0, **elsewhere)
+    assert "damaged" not in notes and "is not uploaded yet" in notes
+    assert "OK" in verified.out and "is not uploaded yet" in verified.out
+    assert "lost" not in recovered.out + recovered.err
+    started.send(signal.SIGKILL)
+    started.wait()
+    assert "DAMAGED" in holdfast("verify", place.url, code=1, **elsewhere).out
+
+
 def test_recovery_39_inputs_are_named_healed_and_fetched_again(holdfast, complete, tmp_path):
     """An altered input in the store is named; a good local copy heals it; a bad copy here is fetched again."""
     (key,) = complete.keys("inputs")

@@ -30,6 +30,7 @@ def describe_inconsistencies(reader: RunReader, *, with_damage: bool = True) -> 
     return (
         notes
         + ([] if reader.sessions else [f"{no_session_text(reader)}."])
+        + _awaited_notes(reader)
         + _lost_segment_notes(reader)
         + _vanished_notes(reader, losses)
         + _plan_notes(reader)
@@ -42,6 +43,14 @@ def no_session_text(reader: RunReader) -> str:
     place = shell_word(reader.place)
     way = f"recover {place} --to DIR, then: holdfast repair DIR" if reader.url else f"repair {place}"
     return f"no session record can be read; rebuild it with: holdfast {way}"
+
+
+def _awaited_notes(reader: RunReader) -> list[str]:
+    """Of a run that is being executed elsewhere: what of it cannot be read yet."""
+    if not reader.not_uploaded_yet:
+        return []
+    named = ", ".join(f"segment {ident}" for ident in reader.not_uploaded_yet)
+    return [f"The run is being executed, and {named} is not uploaded yet; that is no damage."]
 
 
 def _lost_segment_notes(reader: RunReader) -> list[str]:
