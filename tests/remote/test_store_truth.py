@@ -270,6 +270,21 @@ def test_recovery_41_a_list_says_what_it_has_not_checked(holdfast, complete):
     assert "ot checked" in holdfast("recover", "--list", complete.url.rpartition("/")[0], code=0).out
 
 
+@pytest.mark.parametrize("by", ["this version", "an earlier one"])
+def test_recovery_41_a_resume_that_only_uploads_publishes_true_counts(holdfast, complete, by):
+    """A complete run whose rest is uploaded is listed as complete, whatever an earlier holder had counted."""
+    lease = json.loads(complete.read("lease.json"))
+    complete.write("lease.json", json.dumps(lease | {"finished": 0, "session": 2}).encode())
+    if by == "this version":
+        complete.delete(complete.segments()[-1])
+        holdfast("resume", complete.url, code=0)
+        lease = json.loads(complete.read("lease.json"))
+        assert (lease["finished"], lease["planned"], lease["behind"]) == (12, 12, 0)
+        assert "last reported 12" in holdfast("recover", complete.url, "--to", "home", code=0).out
+    found = listed(complete)
+    assert (found.state, found.finished, found.planned) == ("complete", 12, 12)
+
+
 def test_recovery_45_what_is_in_the_store_is_counted(holdfast, cut_short):
     """A session that was killed before it could publish a count: the store is counted, not 0/0."""
     lease = json.loads(cut_short.read("lease.json"))
