@@ -312,6 +312,23 @@ def test_recovery_46_without_the_first_segment_the_way_on_is_said(holdfast, comp
     assert holdfast.json("status", "home")["planned"] == 12
 
 
+def test_recovery_46_a_foreign_first_segment_and_no_copy(holdfast, complete, tmp_path):
+    """What is unknown is said to be unknown, and the commands lead on."""
+    complete.write(complete.segments()[0], foreign_segment(holdfast, tmp_path))
+    complete.lose_machine()
+    ended = holdfast("recover", complete.url, "--to", "home", code=0)
+    assert "planned trials is unknown" in ended.out and "holdfast repair home" in ended.out
+    assert "of 0" not in ended.out and "holdfast resume" not in ended.out
+    for command in ("verify", "status"):
+        said = " ".join(holdfast(command, complete.url).out.split())
+        assert "0 remaining" not in said and "how many remain is unknown" in said
+    refused = holdfast("resume", complete.url, code=2)
+    assert f"left in {complete.url}." in refused.err and f"holdfast repair {complete.url}" in refused.err
+    holdfast("repair", complete.url)
+    holdfast("resume", complete.url, code=0)
+    assert holdfast.json("status", complete.url)["planned"] == 12
+
+
 def test_recovery_47_one_damage_is_reported_once(holdfast, complete):
     """By recover as by verify."""
     chosen = complete.segments()[1]

@@ -57,14 +57,14 @@ def _lost_segment_notes(reader: RunReader) -> list[str]:
     present = {segment.ident for segment in reader.journal.segments()}
     repairs = {end.number for end in reader.ends if end.how == "repaired"}
     gone = [
-        f"Segment {ident} was lost, noted by session {session}; what remained of its work was done again."
+        f"Segment {ident} was lost, noted by session {session}; nothing remained because of it."
         if session in repairs
         else f"Segment {ident} was lost with its machine, noted by session {session}; its trials had to be run again."
         for ident, session in sorted(reader.lost().items())
         if ident not in present
     ]
     return gone + [
-        f"{item}; a repair has noted it, and what remained of its work was done again."
+        f"{item}; a repair has noted it: nothing remained because of it."
         for item in reader.noted_damage()
         if item.kind is not DamageKind.MISSING
     ]

@@ -53,6 +53,9 @@ class Recovered(msgspec.Struct, frozen=True):
         lost = ""
         if self.published is not None and self.published_age_seconds is not None and not self.held_by:
             lost = f" Its machine last reported {self.published}, {_age_text(self.published_age_seconds)} ago."
+        if not self.planned:
+            unknown = "the number of planned trials is unknown, because no session record can be read"
+            return f"{self.run}: {self.finished} trials are finished; {unknown}.{lost}"
         return f"{self.run}: {self.finished} of {self.planned} trials are finished.{lost}"
 
 
