@@ -148,6 +148,24 @@ def test_recovery_38_a_run_that_is_alive_is_not_called_lost(holdfast, place, ser
     started.wait()
 
 
+def test_recovery_38_what_a_live_run_has_not_uploaded_is_no_damage(holdfast, place, server, tmp_path):
+    """From another machine: a note, while the lease is alive; once its session is dead, a loss."""
+    server.behave(hold=True, **{"pass": 3})
+    eval_file = http_eval(tmp_path, server.base_url, 8, runner={"upload_interval": 0.1, "lease": 1.5})
+    started = holdfast.start("run", eval_file, "--run-dir", place.url)
+    until(lambda: place.published() == 3 and place.is_up_to_date() and len(place.segments()) > 1, "something is up")
+    elsewhere = {"HOLDFAST_SPOOL": str(tmp_path / "elsewhere"), "XDG_CACHE_HOME": str(tmp_path / "cache elsewhere")}
+    notes = " ".join(holdfast.json("status", place.url, **elsewhere)["notes"])
+    verified = holdfast("verify", place.url, code=0, **elsewhere)
+    recovered = holdfast("recover", place.url, "--to", "copy", code=0, **elsewhere)
+    assert "damaged" not in notes and "is not uploaded yet" in notes
+    assert "OK" in verified.out and "is not uploaded yet" in verified.out
+    assert "lost" not in recovered.out + recovered.err
+    started.send(signal.SIGKILL)
+    started.wait()
+    assert "DAMAGED" in holdfast("verify", place.url, code=1, **elsewhere).out
+
+
 def test_recovery_39_inputs_are_named_healed_and_fetched_again(holdfast, complete, tmp_path):
     """An altered input in the store is named; a good local copy heals it; a bad copy here is fetched again."""
     (key,) = complete.keys("inputs")
@@ -202,6 +220,57 @@ def test_recovery_40_a_truncated_config_is_written_again(holdfast, complete, mac
     holdfast("resume", "home", code=0)
 
 
+@pytest.mark.parametrize("how", ["flipped", "foreign", "truncated"])
+def test_recovery_39_a_segment_is_written_again_from_the_intact_one_here(holdfast, complete, tmp_path, how):
+    """Verify names the copy here and the command; what was replaced is kept; a second repair changes nothing."""
+    key = complete.segments()[0 if how == "foreign" else 1]
+    good = complete.read(key)
+    if how == "flipped":
+        flip(complete, key)
+    else:
+        complete.write(key, foreign_segment(holdfast, tmp_path) if how == "foreign" else good[:-30])
+    bad = complete.read(key)
+    verified = holdfast.json("verify", complete.url, code=1)
+    (note,) = [note for note in verified["notes"] if "This machine has an intact copy" in note]
+    assert key in note and f"holdfast repair {complete.url}" in note
+    refused = holdfast("resume", complete.url, code=5)
+    assert f"holdfast repair {complete.url}" in refused.err and "move" not in refused.err
+    ended = holdfast("repair", complete.url, code=0)
+    assert f"{key} was damaged in {complete.url}; it was written again" in ended.out + ended.err
+    assert complete.read(key) == good and complete.read(f"backup-1/{key.rpartition('/')[2]}") == bad
+    assert holdfast.json("verify", complete.url, code=0)["ok"]
+    assert holdfast.json("repair", complete.url, code=0)["changes"] == []
+
+
+def test_recovery_39_a_resume_writes_a_segment_again(holdfast, place, server, tmp_path):
+    """Of a run in which trials remain: said, and the run is completed."""
+    server.behave(hold=True, **{"pass": 3})
+    eval_file = http_eval(tmp_path, server.base_url, 6, runner={"upload_interval": 0.1, "lease": 1.5})
+    started = holdfast.start("run", eval_file, "--run-dir", place.url)
+    until(lambda: place.published() == 3 and place.is_up_to_date(), "three are up")
+    started.send(signal.SIGKILL)
+    started.wait()
+    server.behave()
+    key = place.segments()[0]
+    good = place.read(key)
+    flip(place, key)
+    ended = holdfast("resume", place.url, code=0)
+    assert f"{key} was damaged in {place.url}; it was written again" in ended.out + ended.err
+    assert place.read(key) == good and holdfast.json("verify", place.url, code=0)["ok"]
+
+
+def test_recovery_48_a_segment_that_is_intact_nowhere_is_not_repaired(holdfast, complete):
+    """Repair names it and exits with 1; the store keeps what it has."""
+    key = complete.segments()[1]
+    flip(complete, key)
+    path = spool_root(complete.url) / key
+    path.write_bytes(path.read_bytes()[:-30])
+    bad = complete.read(key)
+    ended = holdfast("repair", complete.url, code=1)
+    assert key in ended.out and "nothing to repair" not in ended.out and "not intact either" in ended.out
+    assert complete.read(key) == bad
+
+
 def listed(place):
     above = place.url.rpartition("/")[0]
     (found,) = [item for item in api.list_recoverable(above) if item.run == place.url]
@@ -216,6 +285,21 @@ def test_recovery_41_a_list_says_what_it_has_not_checked(holdfast, complete):
     complete.delete(complete.segments()[1])
     assert "Missing: 1 segment" in listed(complete).note
     assert "ot checked" in holdfast("recover", "--list", complete.url.rpartition("/")[0], code=0).out
+
+
+@pytest.mark.parametrize("by", ["this version", "an earlier one"])
+def test_recovery_41_a_resume_that_only_uploads_publishes_true_counts(holdfast, complete, by):
+    """A complete run whose rest is uploaded is listed as complete, whatever an earlier holder had counted."""
+    lease = json.loads(complete.read("lease.json"))
+    complete.write("lease.json", json.dumps(lease | {"finished": 0, "session": 2}).encode())
+    if by == "this version":
+        complete.delete(complete.segments()[-1])
+        holdfast("resume", complete.url, code=0)
+        lease = json.loads(complete.read("lease.json"))
+        assert (lease["finished"], lease["planned"], lease["behind"]) == (12, 12, 0)
+        assert "last reported 12" in holdfast("recover", complete.url, "--to", "home", code=0).out
+    found = listed(complete)
+    assert (found.state, found.finished, found.planned) == ("complete", 12, 12)
 
 
 def test_recovery_45_what_is_in_the_store_is_counted(holdfast, cut_short):
@@ -243,6 +327,23 @@ def test_recovery_46_without_the_first_segment_the_way_on_is_said(holdfast, comp
     holdfast("repair", "home")
     holdfast("resume", "home", code=0)
     assert holdfast.json("status", "home")["planned"] == 12
+
+
+def test_recovery_46_a_foreign_first_segment_and_no_copy(holdfast, complete, tmp_path):
+    """What is unknown is said to be unknown, and the commands lead on."""
+    complete.write(complete.segments()[0], foreign_segment(holdfast, tmp_path))
+    complete.lose_machine()
+    ended = holdfast("recover", complete.url, "--to", "home", code=0)
+    assert "planned trials is unknown" in ended.out and "holdfast repair home" in ended.out
+    assert "of 0" not in ended.out and "holdfast resume" not in ended.out
+    for command in ("verify", "status"):
+        said = " ".join(holdfast(command, complete.url).out.split())
+        assert "0 remaining" not in said and "how many remain is unknown" in said
+    refused = holdfast("resume", complete.url, code=2)
+    assert f"left in {complete.url}." in refused.err and f"holdfast repair {complete.url}" in refused.err
+    holdfast("repair", complete.url)
+    holdfast("resume", complete.url, code=0)
+    assert holdfast.json("status", complete.url)["planned"] == 12
 
 
 def test_recovery_47_one_damage_is_reported_once(holdfast, complete):
@@ -377,3 +478,20 @@ def test_recovery_49_a_full_disk_ends_a_recovery_and_the_next_one_continues(comp
     assert not (tmp_path / "home").exists()
     recovered = api.recover(complete.url, tmp_path / "home")
     assert (recovered.finished, recovered.warnings) == (12, [])
+
+
+@pytest.mark.parametrize("name", ["run#1", "run?x=1", "a/../run", "a/./run", "a//run", "run\t1", "run "], ids=repr)
+def test_recovery_49_a_url_that_would_be_read_as_another_is_refused(name):
+    """One place has one name, and one spool: what would be cut off or resolved is refused, wherever it is given."""
+    url = f"s3://evals/{name}"
+    for refused in (ObjectStore, spool_root, api.recover, api.list_recoverable):
+        with pytest.raises(ConfigurationError, match=r"contains|control"):
+            refused(url)
+
+
+def test_recovery_49_a_refused_url_has_its_own_exit_code(holdfast, place, tmp_path):
+    """By each command, and nothing is written."""
+    for command in ("status", "verify", "resume", "repair", "recover"):
+        ended = holdfast(command, f"{place.url}#1", code=2)
+        assert "contains '#'" in ended.err
+    assert not (tmp_path / "spool").exists()

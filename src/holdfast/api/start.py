@@ -346,7 +346,7 @@ def _planned_scores(plan: ResumePlan) -> list[PlanEntry]:
 def _finish_upload(complete: CompleteRun) -> CompleteRun:
     """What an earlier session has left on this machine belongs into the store, also when no trial remains."""
     if is_url(complete.place):
-        upload_rest(complete.place)
+        upload_rest(complete.place, complete.counts)
     return complete
 
 

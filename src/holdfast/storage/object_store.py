@@ -8,7 +8,6 @@ StorageFailure, which callers may retry.
 
 import contextlib
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,13 +21,12 @@ from holdfast.storage.object_store_errors import (
     is_not_found,
 )
 from holdfast.storage.operating_system import sync_file
-from holdfast.storage.store_url import SCHEMES, is_url
+from holdfast.storage.store_url import check_url
 
 _CHUNK = 1 << 20
 _PROBE = ".holdfast-probe"
 _LIBRARY_ERRORS = (OSError, RuntimeError, ValueError, TypeError, LookupError)
 """What the store's library raises beside its own errors, as for an answer that it cannot read."""
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
 
 class StoredObject(NamedTuple):
@@ -73,16 +71,7 @@ class ObjectStore:
         Raises:
             ConfigurationError: the URL is invalid, or the package for it is not installed.
         """
-        if not is_url(url):
-            raise ConfigurationError(
-                f"{url!r} is not the URL of an object store.", hint=f"Use one of {', '.join(SCHEMES)}."
-            )
-        if escape := _ESCAPE.search(url):
-            # The library would take it for the character: two names of one place, with two spools.
-            raise ConfigurationError(
-                f"{url!r} contains the escape {escape[0]!r}.",
-                hint="Write the character itself.",
-            )
+        check_url(url)
         self.url = url.rstrip("/")
         self._obstore = _import_obstore()
         self._store = self._open_store()

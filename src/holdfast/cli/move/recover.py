@@ -12,6 +12,7 @@ from holdfast.cli.ui.options.local_path import LocalPath
 from holdfast.cli.ui.standard_streams import say
 from holdfast.errors import UsageError
 from holdfast.journal import FORMAT
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import RUNS
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.remote.list_runs import Recoverable, list_recoverable
@@ -125,14 +126,14 @@ def _print_recovered(recovered: Recovered) -> None:
     if recovered.held_by:
         click.echo(printable(f"{recovered.url} is in use by {recovered.held_by}."))
         click.echo("This is a copy of what was uploaded so far. The run itself continues: do not resume the copy.")
+    elif not recovered.planned:
+        click.echo(printable(f"Rebuild the session record with: holdfast repair {shell_word(recovered.run)}"))
     elif recovered.finished < recovered.planned:
         way = "Resume with" if recovered.format == FORMAT else "Written in an older format; continue in a new run with"
         click.echo(f"{way}: {continuing_command(recovered.format, recovered.run)}")
 
 
 def _print_recovered_log(recovered: RecoveredLog) -> None:
-    from holdfast.run.core.display_text import shell_word  # noqa: PLC0415 - for logs only
-
     for warning in recovered.warnings:
         say(printable(f"warning: {warning}"))
     counts: dict[tuple[str, str], int] = {}

@@ -71,18 +71,24 @@ def _find_checked(run: str) -> tuple[Path, list[str]]:
     from holdfast.run.remote.merged_view import open_store_view  # noqa: PLC0415 - for runs in a store only
 
     view = open_store_view(run)
-    if not view.only_here:
-        return view.root, view.warnings
-    files = quantity(len(view.only_here), "file")
-    return view.root, [
-        *view.warnings,
-        f"{files} on this machine only, not in the store: {_named_files(view.only_here)}",
-    ]
+    notes = list(view.warnings)
+    if view.only_here:
+        files = quantity(len(view.only_here), "file")
+        named = _named_files(view.only_here)
+        notes.append(
+            f"{files} on this machine only, not in the store: {named}. `holdfast resume` uploads what is missing."
+        )
+    if view.intact_here:
+        named = _named_files(view.intact_here)
+        notes.append(
+            f"This machine has an intact copy of {named}; `holdfast repair {shell_word(run)}` writes it to the store."
+        )
+    return view.root, notes
 
 
 def _named_files(keys: list[str]) -> str:
     more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return f"{', '.join(keys[:_NAMED])}{more}. `holdfast resume` uploads what is missing."
+    return f"{', '.join(keys[:_NAMED])}{more}"
 
 
 def _way_on(result: Verification) -> list[str]:

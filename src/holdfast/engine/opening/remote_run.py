@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from holdfast.engine.opening.comparing.offer import Offer
@@ -16,9 +17,11 @@ from holdfast.engine.opening.new_run import CheckPlan, StartedSession, accept_pl
 from holdfast.engine.opening.resume import ALL_TRIALS, resume_run
 from holdfast.engine.planning.selection import SelectionRequest
 from holdfast.errors import NotARun, StorageFailure, UsageError
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.run_id import find_run_id
-from holdfast.run.remote.healing import heal_store
+from holdfast.run.fold.states import StateCounts
+from holdfast.run.remote.healing import heal_segments, heal_store
 from holdfast.run.remote.merged_view import open_merged_view
 from holdfast.run.remote.run_objects import list_run_objects, run_id_in_store
 from holdfast.run.remote.spool import fill_spool, name_url, newest_session
@@ -31,7 +34,7 @@ from holdfast.run.session.store_copy import StoreCopy
 from holdfast.run.session.writer_options import WriterOptions
 from holdfast.spec import EvalSpec
 from holdfast.storage.filesystem import RealFileSystem
-from holdfast.storage.leases.remote import RemoteLease
+from holdfast.storage.leases.remote import HolderProgress, RemoteLease
 from holdfast.storage.object_store import ObjectStore
 from holdfast.tasks.task import Task
 
@@ -87,7 +90,7 @@ def refuse_existing_remote(url: str) -> None:
     if remote_exists(url):
         raise UsageError(
             f"{url} already holds a run.",
-            hint=f"Resume it with `holdfast resume {url}`, or add `--or-resume` to the same command.",
+            hint=f"Resume it with `holdfast resume {shell_word(url)}`, or add `--or-resume` to the same command.",
         )
 
 
@@ -126,8 +129,14 @@ def resume_remote_run(
         lease = RemoteLease(store, above=newest_session(store, root), lifetime=spec.runner.lease)
         undo.callback(lease.release)
         downloaded = fill_spool(store, root)
+        healed = heal_segments(store, Layout(root))
         uploads = UploadSet(store, Layout(root))
-        warnings = [*downloaded.warnings, *_upload_earlier(uploads, spec), *heal_store(store, Layout(root))]
+        warnings = [
+            *downloaded.warnings,
+            *healed.changes,
+            *_upload_earlier(uploads, spec),
+            *heal_store(store, Layout(root)),
+        ]
         uploader = _uploader(uploads, spec)
         writer = WriterOptions(on_sealed=uploader.sealed)
         started = resume_run(root, offer=offer, tasks=tasks, selection=selection, at_least=lease.session, writer=writer)
@@ -136,8 +145,10 @@ def resume_remote_run(
         return remote
 
 
-def upload_rest(url: str) -> None:
+def upload_rest(url: str, counts: StateCounts) -> None:
     """Uploads what a spool on this machine has and the store has not; for a run in which no trial remains.
+
+    What is published meanwhile are the counts of the run, which this machine knows.
 
     Raises:
         RunHeld: a session is using the run.
@@ -153,7 +164,11 @@ def upload_rest(url: str) -> None:
         return
     try:
         with contextlib.ExitStack() as undo:
-            undo.callback(RemoteLease(store, above=newest_session(store, layout.root)).release)
+            lease = RemoteLease(store, above=newest_session(store, layout.root))
+            undo.callback(lease.release)
+            run = find_run_id(RealFileSystem(), layout).hex()
+            progress = partial(HolderProgress, counts.finished, counts.planned)
+            lease.publish(lambda: progress(uploads.lag.segments), lease.session, run)
             uploads.upload(everything=True)
             if has_watermark(layout.root):
                 write_watermark(layout.root, uploads.confirmed())
@@ -161,7 +176,7 @@ def upload_rest(url: str) -> None:
         left = segments_text(len(uploads.missing(everything=True)))
         raise StorageFailure(
             f"Not in {url} yet, but safe in {layout.root}: {left}. {failure.message}",
-            hint=f"Upload them, once the store answers, with: holdfast resume {url}",
+            hint=f"Upload them, once the store answers, with: holdfast resume {shell_word(url)}",
         ) from failure
     if uploads.conflict is not None:
         raise uploads.conflict

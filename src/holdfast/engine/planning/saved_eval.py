@@ -6,6 +6,7 @@ from pathlib import Path
 
 from holdfast.engine.planning.earlier_runs import with_present_names
 from holdfast.errors import ConfigurationError, NotARun, ResumeAborted
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import SessionRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec, resolve, typed_eval
@@ -19,7 +20,8 @@ def last_session(reader: RunReader) -> SessionRecord:
     """
     if not reader.sessions:
         raise NotARun(
-            f"No session record is left in {reader.layout.root}.", hint="`holdfast verify` names what is lost."
+            f"No session record is left in {reader.place}.",
+            hint=f"Rebuild it with: holdfast repair {shell_word(reader.place)}",
         )
     return reader.sessions[-1]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import UsageError
+from holdfast.storage.store_url import check_url
 
 RUNS = Path("runs")
 """Where runs are put by default."""
@@ -97,8 +98,10 @@ def spool_root(url: str) -> Path:
     """Where the spool of a run with this URL is on this machine.
 
     Raises:
+        ConfigurationError: the URL is not the only name of its place.
         UsageError: there is no place for it.
     """
+    check_url(url)
     base = os.environ.get("HOLDFAST_SPOOL") or _home_spool(url)
     name = url.rstrip("/").rpartition("/")[2]
     return Path(base) / f"{name}-{blake2b(url.rstrip('/').encode(), digest_size=6).hexdigest()}"

@@ -30,6 +30,7 @@ def describe_inconsistencies(reader: RunReader, *, with_damage: bool = True) -> 
     return (
         notes
         + ([] if reader.sessions else [f"{no_session_text(reader)}."])
+        + _awaited_notes(reader)
         + _lost_segment_notes(reader)
         + _vanished_notes(reader, losses)
         + _plan_notes(reader)
@@ -44,18 +45,26 @@ def no_session_text(reader: RunReader) -> str:
     return f"no session record can be read; rebuild it with: holdfast {way}"
 
 
+def _awaited_notes(reader: RunReader) -> list[str]:
+    """Of a run that is being executed elsewhere: what of it cannot be read yet."""
+    if not reader.not_uploaded_yet:
+        return []
+    named = ", ".join(f"segment {ident}" for ident in reader.not_uploaded_yet)
+    return [f"The run is being executed, and {named} is not uploaded yet; that is no damage."]
+
+
 def _lost_segment_notes(reader: RunReader) -> list[str]:
     present = {segment.ident for segment in reader.journal.segments()}
     repairs = {end.number for end in reader.ends if end.how == "repaired"}
     gone = [
-        f"Segment {ident} was lost, noted by session {session}; what remained of its work was done again."
+        f"Segment {ident} was lost, noted by session {session}; nothing remained because of it."
         if session in repairs
         else f"Segment {ident} was lost with its machine, noted by session {session}; its trials had to be run again."
         for ident, session in sorted(reader.lost().items())
         if ident not in present
     ]
     return gone + [
-        f"{item}; a repair has noted it, and what remained of its work was done again."
+        f"{item}; a repair has noted it: nothing remained because of it."
         for item in reader.noted_damage()
         if item.kind is not DamageKind.MISSING
     ]

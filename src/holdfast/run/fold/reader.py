@@ -167,7 +167,16 @@ class RunReader:
         """Drops answers that were computed before the index changed."""
         self._frames.clear()
         self._frame_bytes = 0
-        for name in ("sessions", "_session_parts", "ends", "fold", "holder", "published", "_has_losses"):
+        for name in (
+            "sessions",
+            "_session_parts",
+            "ends",
+            "fold",
+            "holder",
+            "published",
+            "_has_losses",
+            "not_uploaded_yet",
+        ):
             self.__dict__.pop(name, None)
 
     def close(self) -> None:
@@ -412,7 +421,19 @@ class RunReader:
         return gone + [item for item in self._all_damage() if self._is_noted(item)]
 
     def _all_damage(self) -> list[Damage]:
-        return self.damage_by(self.index.damage(self.pins(), self.lost()))
+        found = self.damage_by(self.index.damage(self.pins(), self.lost()))
+        awaited = {f"journal/{ident.filename(sealed=True)}" for ident in self.not_uploaded_yet}
+        return [item for item in found if item.kind is not DamageKind.MISSING or item.where not in awaited]
+
+    @cached_property
+    def not_uploaded_yet(self) -> list[SegmentId]:
+        """In a run in a store that is being executed: the newest segments of its session, which are not there yet."""
+        if not self.url or self._is_own or self.layout.root == spool_root(self.url):
+            return []
+        found = unseen_successors(self.index.states(), self.pins())
+        if not found or self.published is None or not self.published.is_current():
+            return []
+        return [ident for ident in found if ident.session == self.published.session]
 
     def _is_noted(self, item: Damage) -> bool:
         return is_noted_damage(item, self.index.states(), self.sessions)

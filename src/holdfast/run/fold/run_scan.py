@@ -170,14 +170,19 @@ class RunScan:
         names = {(note.data.get("model"), note.data.get("name")) for note in notes if isinstance(note.data, dict)}
         return len(names) > len({model for model, _ in names})
 
-    def losses(self) -> dict[str, str]:
-        """Everything that is not as it was written, in words, by the file that it is in."""
+    def losses(self, working: int = 0) -> dict[str, str]:
+        """Everything that is not as it was written, in words, by the file that it is in.
+
+        The newest segments of a session that is at work, the one with the number `working`, are not uploaded yet.
+        """
         pins = [pin for record in self.sessions for pin in record.pins]
         pins += [pin for record in self.ends for pin in record.pins]
         lost = {ident for record in self.sessions for ident in record.lost}
         scanned = [item for ident in sorted(self._damage) for item in self._damage[ident]]
         damage = group_by_file(scanned, cross_check(self._states.values(), pins, lost))
-        never = {f"journal/{ident.filename(sealed=True)}" for ident in self._never_uploaded(pins) if ident not in lost}
+        unseen = [ident for ident in self._never_uploaded(pins) if ident not in lost]
+        never = {f"journal/{ident.filename(sealed=True)}" for ident in unseen if ident.session != working}
+        awaited = {f"journal/{ident.filename(sealed=True)}" for ident in unseen if ident.session == working}
         states = list(self._states.values())
         found = [item for item in damage if item.is_loss and not is_noted_damage(item, states, self.sessions)]
         # Whether a trial remains is known by the fold, never by what is damaged.
@@ -187,6 +192,7 @@ class RunScan:
             if item.where in never
             else f"{item}{'' if not self.fold.counts.is_complete else '; nothing remains because of it'}"
             for item in found
+            if item.where not in awaited
         }
 
     def _never_uploaded(self, pins: list[SegmentPin]) -> list[SegmentId]:

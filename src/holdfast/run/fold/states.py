@@ -120,6 +120,8 @@ class StateCounts(msgspec.Struct, frozen=True):
     def remaining_text(self) -> str:
         """How many remain, and why: "5 remaining: 2 interrupted, 3 not started"."""
         parts = [f"{count:,} {reason_text(reason)}" for reason, count in self.remaining_by_reason.items()]
+        if not self.planned and not parts:
+            return "how many remain is unknown"
         total = f"{self.remaining:,} remaining"
         return f"{total}: {', '.join(parts)}" if parts else total
 

@@ -1,8 +1,9 @@
 """Files in a store that are missing or altered there, written again from an intact copy on this machine.
 
 A copy is intact if its content has the digest that the run has recorded of it: inputs and blobs are named by theirs,
-and the ends of trials hold those of artifacts. What is neither intact here nor there is named. The caller holds the
-run.
+and the ends of trials hold those of artifacts. A segment is intact if its frames and its footer are, and are those of
+the run; an object that is not is replaced only after its bytes are stored as `backup-<n>/…` beside it, and only if it
+has not changed since it was read. What is neither intact here nor there is named. The caller holds the run.
 """
 
 from __future__ import annotations
@@ -10,20 +11,115 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import md5
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.digests import file_digest
-from holdfast.errors import NotARun
+from holdfast.errors import NotARun, StorageFailure
 from holdfast.journal import Journal
+from holdfast.journal.segment import parse_name
+from holdfast.journal.segment_scan import SegmentScan
 from holdfast.run.core.codec import decode
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import TrialRecord
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.remote.run_objects import content_digest_of, is_named_by_digest
-from holdfast.storage.filesystem import FileSystem, RealFileSystem
-from holdfast.storage.object_store import ObjectStore, StoredObject
+from holdfast.storage.filesystem import FileSystem, ReadFile, RealFileSystem
+from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
 _MD5_DIGITS = 32
 _CHUNK = 1 << 20
+_BACKUP = "backup-"
+
+
+class HealedSegments(NamedTuple):
+    """What was done with the segments that failed their own checks in the store, in words."""
+
+    changes: list[str]
+    unrepaired: list[str]
+    """Those that are not intact on this machine either."""
+
+
+def heal_segments(store: ObjectStore, layout: Layout) -> HealedSegments:
+    """Writes segments again that are damaged or foreign in the store and intact here.
+
+    Raises:
+        StorageFailure: the store failed, or an object was changed by somebody else meanwhile.
+    """
+    healed = HealedSegments([], [])
+    for entry, path, run in _failing_segments(store, layout):
+        if is_intact_file(path, run):
+            backup = _replace_segment(store, entry.key, path)
+            healed.changes.append(
+                f"{entry.key} was damaged in {store.url}; it was written again from the copy here. As it was: {backup}."
+            )
+        else:
+            healed.unrepaired.append(f"{entry.key} is damaged in {store.url}, and the copy here is not intact either.")
+    return healed
+
+
+def intact_here(store: ObjectStore, layout: Layout) -> list[str]:
+    """The segments that fail their own checks in the store and are intact on this machine, by key."""
+    return [entry.key for entry, path, run in _failing_segments(store, layout) if is_intact_file(path, run)]
+
+
+def _failing_segments(store: ObjectStore, layout: Layout) -> Iterator[tuple[StoredObject, Path, bytes]]:
+    """The objects that differ from what is here under their name and are no intact segment of the run."""
+    try:
+        run = find_run_id(RealFileSystem(), layout)
+    except NotARun:
+        return
+    for entry in store.list("journal"):
+        path = layout.root / entry.key
+        is_other = parse_name(path.name) and path.is_file() and not _is_same(store, entry, path)
+        if is_other and not is_intact_object(store, entry, run):
+            yield entry, path, run
+
+
+def is_intact_object(store: ObjectStore, entry: StoredObject, run: bytes) -> bool:
+    """Whether an object is a segment of the run without loss, going by its own frames and footer."""
+    return _is_intact(ObjectReadFile(store, entry), entry.key, run)
+
+
+def is_intact_file(path: Path, run: bytes) -> bool:
+    """Whether a file is a segment of the run without loss, going by its own frames and footer."""
+    file = RealFileSystem().open(path)
+    try:
+        return _is_intact(file, path.name, run)
+    finally:
+        file.close()
+
+
+def _is_intact(file: ReadFile, key: str, run: bytes) -> bool:
+    parsed = parse_name(key.rpartition("/")[2])
+    if parsed is None:
+        return False
+    scan = SegmentScan(file, run, parsed[0], key)
+    for frame in scan.frames():
+        scan.lines(frame)
+    return not any(damage.is_loss for damage in scan.damage) and (scan.sealed or not parsed[1])
+
+
+def _replace_segment(store: ObjectStore, key: str, path: Path) -> str:
+    """Writes a segment over its object; where the bytes of that are now."""
+    found = store.get(key)
+    backup = back_up_object(store, key, found[0]) if found is not None else "missing"
+    data = path.read_bytes()
+    tag = store.put_over(key, data, found[1]) if found is not None else store.put_new(key, data)
+    if tag is None:
+        raise StorageFailure(f"{store.url}/{key} was changed by another process meanwhile.", hint="Repair it again.")
+    return backup
+
+
+def back_up_object(store: ObjectStore, key: str, data: bytes) -> str:
+    """Stores the bytes of an object that is about to be replaced under a name that nothing has."""
+    numbers = (
+        entry.key.partition("/")[0].removeprefix(_BACKUP) for entry in store.list() if entry.key.startswith(_BACKUP)
+    )
+    number = max((int(text) for text in numbers if text.isdecimal()), default=0) + 1
+    backup = f"{_BACKUP}{number}/{key.rpartition('/')[2]}"
+    if store.put_new(backup, data) is None:
+        raise StorageFailure(f"{store.url}/{backup} exists already.", hint="Repair it again.")
+    return backup
 
 
 def heal_store(store: ObjectStore, layout: Layout) -> list[str]:

@@ -20,6 +20,7 @@ from holdfast.errors import NotARun, StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.remote.download import DownloadedRun, download_run
+from holdfast.run.remote.healing import intact_here
 from holdfast.run.remote.run_objects import list_run_objects
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
@@ -76,6 +77,8 @@ class StoreView(NamedTuple):
     warnings: list[str]
     only_here: list[str]
     """Files of the run in the spool of this machine that the store does not have."""
+    intact_here: list[str]
+    """Segments that are damaged in the store and intact in the spool of this machine."""
 
 
 def open_store_view(url: str) -> StoreView:
@@ -98,7 +101,8 @@ def open_store_view(url: str) -> StoreView:
     downloaded = download_run(store, root, entries)
     _write_tags(root, entries)
     there = {entry.key for entry in entries}
-    return StoreView(root, downloaded.warnings, [key for key in _run_files(spool) if key not in there])
+    only_here = [key for key in _run_files(spool) if key not in there]
+    return StoreView(root, downloaded.warnings, only_here, intact_here(store, Layout(spool)))
 
 
 def _run_files(spool: Path) -> list[str]:

@@ -69,11 +69,17 @@ def quick_status(store: ObjectStore, segments: list[StoredObject]) -> QuickStatu
     if is_held and published is not None:
         return QuickStatus("running", published.finished, published.planned, age)
     end = newest.end()
-    if not is_held and end is not None and (published is None or published.session <= end.number):
+    if not is_held and end is not None and (published is None or _decides(end, published)):
         return _status_after_end(end, newest.idents, age)
     if published is not None:
         return QuickStatus("incomplete", published.finished, published.planned, age, _published_note(published))
     return _counted_status("running" if is_held else "incomplete", newest, segments, age)
+
+
+def _decides(end: SessionEndRecord, published: PublishedLease) -> bool:
+    """Whether the end of the last session tells more than what was published: a later holder may only have uploaded."""
+    is_no_more = published.planned == end.planned and published.finished <= (_finished_at(end) or 0)
+    return published.session <= end.number or is_no_more
 
 
 def _counted_status(state: str, newest: _NewestSession, segments: list[StoredObject], age: float) -> QuickStatus:

@@ -53,6 +53,9 @@ class Recovered(msgspec.Struct, frozen=True):
         lost = ""
         if self.published is not None and self.published_age_seconds is not None and not self.held_by:
             lost = f" Its machine last reported {self.published}, {_age_text(self.published_age_seconds)} ago."
+        if not self.planned:
+            unknown = "the number of planned trials is unknown, because no session record can be read"
+            return f"{self.run}: {self.finished} trials are finished; {unknown}.{lost}"
         return f"{self.run}: {self.finished} of {self.planned} trials are finished.{lost}"
 
 
@@ -112,14 +115,20 @@ def _into_existing(
     else:
         downloaded = _require_complete(store, entries, root)
     scan.scan_rest()
-    _add_losses(downloaded, scan)
+    _add_losses(store, downloaded, scan)
     return downloaded
 
 
-def _add_losses(downloaded: DownloadedRun, scan: RunScan) -> None:
+def _working_session(store: ObjectStore) -> int:
+    """The number of the session that is executing the run; 0 if there is none."""
+    published = find_published_lease(store)
+    return published.session if published is not None and published.is_current() else 0
+
+
+def _add_losses(store: ObjectStore, downloaded: DownloadedRun, scan: RunScan) -> None:
     """What is lost, each damage once: one that the download has named is not named again."""
     named = " ".join(downloaded.warnings)
-    downloaded.warnings += [text for where, text in scan.losses().items() if where not in named]
+    downloaded.warnings += [text for where, text in scan.losses(_working_session(store)).items() if where not in named]
     for name, digest in scan.cited_files():
         found = content_digest_of(scan.layout.root / name)
         if found != digest and name not in named:
@@ -147,7 +156,7 @@ def _into_new(
         write_atomically(scan.fs, building.recovered, store.url.encode() + b"\n")
         downloaded = download_run(store, building.root, entries, run_scan=scan)
         scan.scan_rest()
-        _add_losses(downloaded, scan)
+        _add_losses(store, downloaded, scan)
         if scan.sessions and rewrite_truncated(scan.fs, building.config, scan.sessions):
             downloaded.warnings.append(
                 "config.yaml is truncated or missing in the store; it was written from the journal."

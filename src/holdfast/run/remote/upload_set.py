@@ -16,8 +16,11 @@ from holdfast.errors import SegmentConflict
 from holdfast.journal.frame import HEADER_SIZE, decode_header
 from holdfast.journal.segment import SegmentId, parse_name, segment_location
 from holdfast.journal.segment_scan import SegmentScan
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout
+from holdfast.run.core.run_id import find_run_id
 from holdfast.run.remote.artifact_files import ArtifactFiles
+from holdfast.run.remote.healing import is_intact_file, is_intact_object
 from holdfast.run.remote.upload_lag import UploadLag
 from holdfast.run.remote.upload_watermark import ConfirmedSegments, confirmed_segments
 from holdfast.storage.filesystem import RealFileSystem
@@ -138,13 +141,25 @@ class UploadSet:
         try:
             self.store.put_segment(key, path)
         except SegmentConflict as conflict:
-            self._conflicts[key] = conflict
+            self._conflicts[key] = self._explain_conflict(key, path, conflict)
             return
         self._conflicts.pop(key, None)
         self._uploaded.add(key)
         self.segments_uploaded += 1
         self.lag.segments -= 1
         self.lag.bytes -= path.stat().st_size
+
+    def _explain_conflict(self, key: str, path: Path, conflict: SegmentConflict) -> SegmentConflict:
+        """As it is, unless the object is damaged and the segment here is not: then there is nothing to choose."""
+        run = find_run_id(RealFileSystem(), self.layout)
+        found = next((entry for entry in self.store.list(key.rpartition("/")[0]) if entry.key == key), None)
+        if found is None or is_intact_object(self.store, found, run) or not is_intact_file(path, run):
+            return conflict
+        url = self.store.url
+        return SegmentConflict(
+            f"{url}/{key} is damaged; {path} is intact. Neither was changed.",
+            hint=f"Write it again from the copy here with: holdfast repair {shell_word(url)}",
+        )
 
     def _upload_cited(self) -> None:
         for directory in (self.layout.inputs, self.layout.blobs):

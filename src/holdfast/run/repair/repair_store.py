@@ -2,7 +2,8 @@
 
 What is missing here is downloaded, the spool is repaired like any run, and what the store lacks or has altered is
 written there again. An object is replaced only after its bytes are stored as `backup-<n>/…` beside it, and only if it
-has not changed since it was read. No segment is ever replaced.
+has not changed since it was read. A segment is replaced only if the object fails its own checks and the one here does
+not.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import msgspec
 
 from holdfast.errors import StorageFailure
 from holdfast.run.core.layout import Layout, spool_root
-from holdfast.run.remote.healing import heal_store
+from holdfast.run.remote.healing import back_up_object, heal_segments, heal_store
 from holdfast.run.remote.spool import fill_spool, newest_session
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.repair.recording_session import Planner
@@ -20,7 +21,6 @@ from holdfast.storage.leases.remote import RemoteLease
 from holdfast.storage.object_store import ObjectStore
 
 _CONFIG = "config.yaml"
-_BACKUP = "backup-"
 
 
 def repair_stored_run(url: str, planner: Planner) -> RepairReport:
@@ -45,11 +45,23 @@ def repair_stored_run(url: str, planner: Planner) -> RepairReport:
         _require_lease(store, lease)
         changes = [*found.changes, *rewritten, *heal_store(store, Layout(root))]
         _require_lease(store, lease)
-        UploadSet(store, Layout(root)).upload(everything=True)
+        healed = heal_segments(store, Layout(root))
+        uploads = UploadSet(store, Layout(root))
+        uploads.upload(everything=True)
     finally:
         lease.release()
     notes = [*found.notes, *downloaded.warnings]
-    return msgspec.structs.replace(found, run=store.url, changes=changes, notes=notes)
+    unrepaired = [*found.unrepaired, *healed.unrepaired]
+    if uploads.conflict is not None and not healed.unrepaired:
+        unrepaired.append(str(uploads.conflict))
+    return msgspec.structs.replace(
+        found,
+        run=store.url,
+        ok=found.ok and unrepaired == found.unrepaired,
+        changes=[*changes, *healed.changes],
+        unrepaired=unrepaired,
+        notes=notes,
+    )
 
 
 def _require_lease(store: ObjectStore, lease: RemoteLease) -> None:
@@ -70,7 +82,7 @@ def _write_config(store: ObjectStore, layout: Layout) -> list[str]:
         is_written = store.put_new(_CONFIG, data) is not None
         told = f"{_CONFIG} was missing in {store.url}; it was written from the journal."
     else:
-        backup = _back_up(store, found[0])
+        backup = back_up_object(store, _CONFIG, found[0])
         is_written = store.put_over(_CONFIG, data, found[1]) is not None
         told = f"{_CONFIG} in {store.url} differed from the journal; it was rewritten. As it was: {backup}."
     if not is_written:
@@ -78,15 +90,3 @@ def _write_config(store: ObjectStore, layout: Layout) -> list[str]:
             f"{store.url}/{_CONFIG} was changed by another process meanwhile.", hint="Repair it again."
         )
     return [told]
-
-
-def _back_up(store: ObjectStore, data: bytes) -> str:
-    """Stores the bytes of an object that is about to be replaced under a name that nothing has."""
-    numbers = (
-        entry.key.partition("/")[0].removeprefix(_BACKUP) for entry in store.list() if entry.key.startswith(_BACKUP)
-    )
-    number = max((int(text) for text in numbers if text.isdecimal()), default=0) + 1
-    key = f"{_BACKUP}{number}/{_CONFIG}"
-    if store.put_new(key, data) is None:
-        raise StorageFailure(f"{store.url}/{key} exists already.", hint="Repair it again.")
-    return key
