@@ -220,7 +220,9 @@ def test_a_model_that_calls_tools_in_a_task_without_code_has_a_way_out_without_c
     """Nobody has written a solver here, so nobody is told to mend one."""
     calling = {"tool_calls": [{"name": "search", "arguments": {}}]}
     ended = place("run", scripted(tmp_path, default=calling), "--run-dir", "r", code=1)
-    assert "runs no tools: offer the model none, or write a solver" in ended.out and "trial.step" not in ended.out
+    assert (
+        "runs no tools: offer the model none, or let them run with tools" in ended.out and "trial.step" not in ended.out
+    )
     assert "After changing the eval: holdfast run" in ended.out and "fixing the code" not in ended.out
 
 

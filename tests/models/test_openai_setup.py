@@ -268,7 +268,7 @@ def test_an_unknown_option_is_refused_with_the_nearest(args, words):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("opanai", "Did you mean 'openai'"), ("zzz", "There are: anthropic, azure, gemini"), ("", "There are:")],
+    [("opanai", "Did you mean 'openai'"), ("zzz", "There are: anthropic, azure, command, gemini"), ("", "There are:")],
 )
 def test_an_unknown_provider_is_refused_with_the_nearest(name, words):
     """A mistyped provider is an error that leads to the right one."""

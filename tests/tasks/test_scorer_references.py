@@ -174,7 +174,7 @@ def test_a_module_is_named_with_dots(base):
         ({"my.py:make": {"wrd": "x"}}, ["takes no argument 'wrd'", "Did you mean 'word'?"]),
         ({"my.py:ready": {"ignore_case": True}}, ["is a scorer already", "'ignore_case'"]),
         ({"my.py:measured": {"name": "x"}}, ["has the name 'length', which cannot be changed here"]),
-        ("strict", ["there is no scorer 'strict'; there are choice, exact", "file.py:name"]),
+        ("strict", ["there is no scorer 'strict'; there are checks, choice, exact", "file.py:name"]),
     ],
 )
 def test_a_mistake_is_named_with_the_way_out(base, given, words):

@@ -31,7 +31,7 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
     set: Mapping[str, Any] | None = None,  # noqa: A002 - as `--set` of the command line
     reuse: RunsGiven = (),
     redo: str | None = None,
-    until: str = "",
+    until: str | None = None,
     observers: ObserversGiven = (),
     progress: bool | None = None,
     **settings: Any,
@@ -69,7 +69,7 @@ def evaluate(  # noqa: PLR0913 - each is a keyword with a default
         changes=set,
         reuse=reuse,
         redo=redo,
-        until=until,
+        until=until or "",
         observers=observers,
         settings=settings,
     )
@@ -92,7 +92,7 @@ async def evaluate_async(  # noqa: PLR0913 - as above
     set: Mapping[str, Any] | None = None,  # noqa: A002 - as `--set` of the command line
     reuse: RunsGiven = (),
     redo: str | None = None,
-    until: str = "",
+    until: str | None = None,
     observers: ObserversGiven = (),
     progress: bool | None = None,
     **settings: Any,
@@ -116,7 +116,7 @@ async def evaluate_async(  # noqa: PLR0913 - as above
         changes=set,
         reuse=reuse,
         redo=redo,
-        until=until,
+        until=until or "",
         observers=observers,
         settings=settings,
     )

@@ -11,6 +11,7 @@ from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import HoldfastError, ResumeAborted, UsageError
 from holdfast.run.core.config_file import check_config, is_as_written
 from holdfast.run.core.display_text import shell_word
+from holdfast.run.fold.acknowledged_frames import damaged_segment
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import LATEST, find_run
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
@@ -93,7 +94,9 @@ def _named_files(keys: list[str]) -> str:
 
 def _way_on(result: Verification) -> list[str]:
     """What makes a loss a note, where nothing remains to do because of it."""
-    if result.ok or not result.counts.is_complete:
+    losses = [damage for damage in result.damage if damage.is_loss]
+    # Only what a segment has lost can be noted; counts and files that differ cannot.
+    if not losses or not all(map(damaged_segment, losses)) or not result.counts.is_complete:
         return []
     return [
         f"Nothing remains because of the damage; `holdfast repair {shell_word(result.run)}` notes it in the journal."

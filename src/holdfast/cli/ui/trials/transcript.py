@@ -52,6 +52,7 @@ def print_transcript(records: Iterable[Any]) -> None:
     """The transcript; each sampling at its choice, which comes after its candidates, and the others at the end."""
     found: dict[tuple[int, str], RecordedSamplings] = {}
     ended: set[tuple[int, str]] = set()
+    is_summed_up = False
     last: Any = None
     unanswered, failures = 0, _PrintedFailures()
     judges = _JudgeCalls()
@@ -69,12 +70,14 @@ def print_transcript(records: Iterable[Any]) -> None:
             _print_record(record, place, unanswered, failures, is_judged=bool(judges.replies))
             if isinstance(record, TrialRecord):
                 unanswered = 0
-                _print_summaries(() if found else record.samplings)
+                # Without any choice on record the steps were deleted: the final conversation is all that is left.
+                is_summed_up = is_summed_up or (bool(record.samplings) and not ended)
+                _print_summaries(() if ended else record.samplings)
         elif record.name == CHOICE and place[:2] not in ended:
             ended.add(place[:2])
             _print_samplings(found[place[:2]])
     for of, recorded in found.items():
-        if of not in ended:
+        if of not in ended and not is_summed_up:
             _print_samplings(recorded)
     if line := judges.line():
         click.echo(printable(line))
