@@ -23,6 +23,7 @@ from holdfast.spec.whole_numbers import convert_arguments
 from holdfast.tasks.agents.agent_run import AGENT, AgentRun
 from holdfast.tasks.agents.agent_workspace import SHOWN, AgentWorkspace
 from holdfast.tasks.agents.artifacts import TrialArtifacts
+from holdfast.tasks.agents.command_check import check_commands, check_program
 from holdfast.tasks.agents.placed_trial import PlacedTrial, in_thread
 from holdfast.tasks.agents.rate_limit_waits import forget_waits
 from holdfast.tasks.agents.sandbox import sandbox_named
@@ -100,8 +101,13 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
 
     def check_tools(self) -> None:
         """Raises ConfigurationError where something that it needs is missing on this machine."""
+        check_commands(self.agent)
         git_command()
         sandbox_named(self.agent.sandbox).check()
+
+    def check_program(self) -> None:
+        """Raises ConfigurationError where its program is missing on this machine."""
+        check_program(self.agent)
 
     def start_session(self, run: Path) -> None:
         """Before the first trial of a session: what a killed one has left is ended and removed."""
