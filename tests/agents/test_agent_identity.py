@@ -46,3 +46,12 @@ def test_experiments_8_an_agent_that_ends_well_and_has_done_nothing_is_not_judge
     status = holdfast.json("status", "r")
     assert (status["valid"], status["failed"]) == (0, 0)
     assert len(log.read_text()) >= 2
+
+
+def test_a_patch_of_a_file_that_is_not_utf_8_keeps_its_bytes(holdfast, tmp_path):
+    make_template(tmp_path)
+    holdfast(
+        "run", agent_eval(tmp_path, "Path('l').write_bytes(b'caf\\xe9\\n')\nprint('done')"), "--run-dir", "r", code=0
+    )
+    (patch,) = (tmp_path / "r" / "artifacts").rglob("diff.patch")
+    assert b"+caf\xe9\n" in patch.read_bytes()

@@ -148,9 +148,11 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         found = await in_thread(
             capture_workspace, place.directory, place.file, place.overlays, self.agent.limits.output
         )
-        patch = redact(found.patch.decode("utf-8", "replace"))
+        # The file keeps every byte; the text is for reading.
+        raw = redact(found.patch.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        patch = raw.decode("utf-8", "replace")
         artifacts = TrialArtifacts(place.run, cast("PlacedTrial", trial).key, place.attempt)
-        kept = artifacts.keep("diff.patch", patch.encode("utf-8", "replace"))
+        kept = artifacts.keep("diff.patch", raw)
         checks = [await self._check(place, artifacts, number) for number in range(len(self.workspace.checks))]
         return {
             **capture_value(found),
