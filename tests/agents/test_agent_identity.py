@@ -35,3 +35,23 @@ def test_failures_without_a_line_of_ones_own_are_equal_by_their_message():
     trace = 'Traceback\n  File "/usr/lib/python3/site-packages/holdfast/x.py", line 3, in f\n'
     one, other = (Failure("AgentFailed", f"exit code {code}", traceback=trace) for code in (7, 8))
     assert error_identity(one) != error_identity(other)
+
+
+def test_experiments_8_an_agent_that_ends_well_and_has_done_nothing_is_not_judged(holdfast, tmp_path):
+    """It is started again as often as `tries` says; then the trial is unfinished."""
+    make_template(tmp_path)
+    log = tmp_path / "log"
+    eval_ = agent_eval(tmp_path, f"open({str(log)!r}, 'a').write('x')", agent={"tries": 2})
+    holdfast("run", eval_, "--run-dir", "r")
+    status = holdfast.json("status", "r")
+    assert (status["valid"], status["failed"]) == (0, 0)
+    assert len(log.read_text()) >= 2
+
+
+def test_a_patch_of_a_file_that_is_not_utf_8_keeps_its_bytes(holdfast, tmp_path):
+    make_template(tmp_path)
+    holdfast(
+        "run", agent_eval(tmp_path, "Path('l').write_bytes(b'caf\\xe9\\n')\nprint('done')"), "--run-dir", "r", code=0
+    )
+    (patch,) = (tmp_path / "r" / "artifacts").rglob("diff.patch")
+    assert b"+caf\xe9\n" in patch.read_bytes()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agents.agent_evals import agent_eval, make_template
 from holdfast.run.core.result_file import RESULT
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "experiment"
@@ -108,3 +109,23 @@ def test_recovery_19_a_lost_configuration_is_rebuilt_from_the_journal(holdfast, 
     holdfast.json("repair", "r", code=0)
     assert config.read_bytes() == was
     holdfast("resume", "r", code=0)
+
+
+@pytest.mark.parametrize("becomes", ["gone", "changed"])
+def test_recovery_13_the_copy_of_the_template_is_found_without_its_original(holdfast, tmp_path, becomes):
+    """Once the template is as it was, the run is resumed."""
+    template = make_template(tmp_path)
+    eval_ = agent_eval(tmp_path, "print('done')", samples=2)
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    shutil.copytree(template, tmp_path / "kept")
+    shutil.rmtree(tmp_path / "r" / "journal")
+    shutil.rmtree(min((tmp_path / "r" / "artifacts").iterdir()))
+    if becomes == "gone":
+        shutil.rmtree(template)
+    else:
+        (template / "main.py").write_text("other\n")
+    holdfast("repair", "r", code=0)
+    assert holdfast("resume", "r").code == (0 if becomes == "gone" else 3)
+    shutil.copytree(tmp_path / "kept", template, dirs_exist_ok=True)
+    holdfast("resume", "r", code=0)
+    assert holdfast.json("status", "r")["valid"] == 2

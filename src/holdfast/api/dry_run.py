@@ -86,6 +86,7 @@ def _refusal(prepared: PreparedEval, source: str) -> ConfigurationError | None:
     try:
         with naming_source(source):
             prepared.open_providers()
+            prepared.check_programs()
     except ConfigurationError as error:
         return error
     return None

@@ -150,6 +150,7 @@ def check_new_run(
     """
     prepared = plan_new_run(spec, root, inputs, tasks, check_plan)
     prepared.open_providers()
+    prepared.check_programs()
     return prepared
 
 

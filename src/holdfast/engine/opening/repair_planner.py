@@ -59,16 +59,28 @@ class MatchedInputs:
         return rows
 
     def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
-        from holdfast.tasks.workspaces.workspace_template import PackedTemplate, packed_identity  # noqa: PLC0415 - few tasks
-
-        packed = self._fresh.template(name, template)
+        problem, packed = None, None
+        try:
+            packed = self._fresh.template(name, template)
+        except HoldfastError as error:
+            problem = error
+        if (copy := self._template_copy(template, packed)) is not None:
+            self.proven.add(name)
+            self.files[name] = self._layout.inputs / copy.digest
+            return copy
+        if packed is None:
+            raise ConfigurationError(f"The files of {name!r} are not in the run, and {problem}")
         self.files[name] = self._fresh.files[name]
-        for path in self._layout.inputs.iterdir() if self._layout.inputs.is_dir() else ():
-            if packed_identity(path) == packed.identity:
-                self.proven.add(name)
-                self.files[name] = path
-                return PackedTemplate(path.name, packed.identity)
         return packed
+
+    def _template_copy(self, template: WorkspaceTemplate, packed: PackedTemplate | None) -> PackedTemplate | None:
+        """The copy with the present content or, if that has changed or is gone, the only one of its kind."""
+        from holdfast.tasks.workspaces.workspace_template import packed_copies  # noqa: PLC0415 - few tasks
+
+        copies = packed_copies(self._layout.inputs)
+        same = [copy for copy in copies if packed is not None and copy.identity == packed.identity]
+        alike = [copy for copy, has_base in copies.items() if has_base is bool(template.path or template.repo)]
+        return same[0] if same else alike[0] if len(alike) == 1 else None
 
     def list_of_trials(self) -> None:
         """Without a record of the inputs, it is not known which of the copies it was."""

@@ -70,6 +70,12 @@ class PreparedEval:
         for name in sorted(self.asked_models):
             self.provider(name)
 
+    def check_programs(self) -> None:
+        """Raises ConfigurationError where the program of an agent is not on this machine; finished work needs none."""
+        for task in self.tasks:
+            if (check := getattr(task.task.solver, "check_program", None)) is not None:
+                check()
+
     def provider(self, name: str) -> Provider:
         """The provider of a model, opened if it is not open yet.
 

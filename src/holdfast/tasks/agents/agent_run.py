@@ -188,7 +188,7 @@ class AgentRun:
             return end.text
         if output.error and output.is_outage:
             return f"was stopped by its service: {excerpt(output.error, 200)}"
-        if end.exit_code in {*self._agent.exit_codes, *_NOT_STARTED} or any(end.bytes.values()):
+        if end.exit_code in _NOT_STARTED or any(end.bytes.values()) or output.error or self._message(output):
             return ""
         return "" if await in_thread(self._has_changed) else f"{end.text} without having done anything"
 

@@ -26,6 +26,7 @@ from holdfast.storage.operating_system import names_processes
 from holdfast.tasks.agents.agent_run import AGENT, AgentRun
 from holdfast.tasks.agents.agent_workspace import SHOWN, AgentWorkspace
 from holdfast.tasks.agents.artifacts import TrialArtifacts
+from holdfast.tasks.agents.command_check import check_commands, check_program
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import forget_waits
 from holdfast.tasks.agents.sandbox import sandbox_named
@@ -111,8 +112,13 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
                 " not be ended with it.",
                 hint="Run this eval on Linux.",
             )
+        check_commands(self.agent)
         git_command()
         sandbox_named(self.agent.sandbox).check()
+
+    def check_program(self) -> None:
+        """Raises ConfigurationError where its program is missing on this machine."""
+        check_program(self.agent)
 
     def start_session(self, run: Path) -> None:
         """Before the first trial of a session: what a killed one has left is ended and removed."""
@@ -160,8 +166,10 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
 
     def _captured(self, place: AgentWorkspace, artifacts: TrialArtifacts) -> dict[str, Any]:
         found = capture_workspace(place.directory, place.file, place.overlays, self.agent.limits.output)
-        patch = redact(found.patch.decode("utf-8", "replace"))
-        kept = artifacts.keep("diff.patch", patch.encode("utf-8", "replace"))
+        # The file keeps every byte; the text is for reading.
+        raw = redact(found.patch.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        patch = raw.decode("utf-8", "replace")
+        kept = artifacts.keep("diff.patch", raw)
         return {**capture_value(found), "diff": patch[:_PATCH_CHARACTERS], "diff_file": kept}
 
     async def _check(

@@ -311,6 +311,19 @@ def packed_identity(path: Path) -> str:
     return identity.hexdigest()[:32]
 
 
+def packed_copies(directory: Path) -> dict[PackedTemplate, bool]:
+    """The templates among the files of a directory, and whether each has more than files to be laid over another."""
+    paths = sorted(directory.iterdir()) if directory.is_dir() else []
+    found = [PackedTemplate(path.name, packed_identity(path)) for path in paths]
+    return {copy: _has_base(directory / copy.digest) for copy in found if copy.identity}
+
+
+def _has_base(path: Path) -> bool:
+    with tarfile.open(path, "r:", errors="surrogateescape") as archive:
+        first = archive.next()
+    return first is None or first.name == COMMIT or first.name.startswith(TREE)
+
+
 def _identity_line(archive: tarfile.TarFile, info: tarfile.TarInfo) -> bytes:
     """What a member of the file contributes to the identity; see `_pack_entry`."""
     told = f"{info.name}\0{info.mode:o}\0".encode("utf-8", "surrogateescape")
