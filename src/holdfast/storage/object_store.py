@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
@@ -147,7 +148,8 @@ class ObjectStore:
             raise SegmentConflict(
                 f"{self.url}/{key} holds other bytes than {path}; neither was changed.",
                 hint=f"To keep what is here, move the object away; to keep what is in the store, move {spool} away."
-                f" Then `holdfast resume {self.url}`; `holdfast verify {spool}` tells whether what is here is sound.",
+                f" Then `holdfast resume {quote(self.url)}`; `holdfast verify {quote(str(spool))}` tells whether"
+                " what is here is sound.",
             )
 
     def put_new(self, key: str, data: bytes) -> str | None:
