@@ -512,3 +512,19 @@ def test_recovery_38_a_run_was_last_written_when_its_objects_were(holdfast, comp
     time.sleep(2)
     said = holdfast.json("status", complete.url)["last_updated_at"]
     assert datetime.fromisoformat(said).timestamp() <= newest + 1
+
+
+def test_recovery_30_a_store_that_refuses_every_write_is_a_failing_store(place, monkeypatch):
+    """409 to each write, from the first on: to be tried again, and not a store without conditional writes."""
+    store = ObjectStore(place.url)
+    error = store._obstore.exceptions.GenericError(
+        "Error performing PUT http://127.0.0.1/x in 1ms - Server returned non-2xx status code: 409 Conflict: "
+    )
+
+    def put(*_, **__):
+        raise error
+
+    monkeypatch.setattr(store._obstore, "put", put)
+    with pytest.raises(StorageFailure, match="refuses to store new objects") as refused:
+        store.probe()
+    assert "Try again" in str(refused.value)
