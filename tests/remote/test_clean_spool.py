@@ -61,7 +61,7 @@ def test_what_is_not_the_same_in_the_store_stays(holdfast, finished, place):
     kept = {f"journal/{gone}", f"journal/{cut}", f"journal/{changed}", "mine.txt"}
     assert {name: before[name] for name in kept}.items() <= left.items()
     assert set(left) - kept == {"remote.url", "lease"}
-    assert holdfast.json("verify", place.url)["finished"] == 12
+    assert holdfast.json("status", place.url)["finished"] == 12
 
 
 def test_a_run_that_is_executed_is_refused(holdfast, place, server, tmp_path):

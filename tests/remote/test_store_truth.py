@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import signal
+import time
+from datetime import datetime
 
 import pytest
 
@@ -12,11 +14,13 @@ import holdfast as api
 from durable import commit
 from evals import http_eval
 from holdfast.digests import file_digest
-from holdfast.errors import ConfigurationError, StorageFailure
+from holdfast.engine.opening.remote_run import refuse_existing_remote
+from holdfast.errors import ConfigurationError, StorageFailure, UsageError
 from holdfast.journal.blobs import BLOB_BYTES
 from holdfast.run import SessionContents, create_run
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.core.records import Status, StepRecord, TrialRecord
+from holdfast.run.locate import find_local_run
 from holdfast.run.remote.healing import heal_store
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.repair.repair_store import repair_stored_run
@@ -495,3 +499,49 @@ def test_recovery_49_a_refused_url_has_its_own_exit_code(holdfast, place, tmp_pa
         ended = holdfast(command, f"{place.url}#1", code=2)
         assert "contains '#'" in ended.err
     assert not (tmp_path / "spool").exists()
+
+
+def test_recovery_49_advised_commands_quote_the_url(place, tmp_path):
+    """A run whose URL has a space: what is advised can be typed as it is."""
+    url = f"{place.url}/ü@x y"
+    make_run(tmp_path / "made", url, 1)
+    with pytest.raises(UsageError) as refused:
+        refuse_existing_remote(url)
+    assert f"holdfast resume '{url}'" in str(refused.value)
+    with pytest.raises(UsageError) as refused:
+        find_local_run(url, "changed")
+    assert f"holdfast recover '{url}'" in str(refused.value)
+
+
+def test_recovery_39_cleaning_advises_what_helps(holdfast, complete):
+    """A file that differs from its copy in the store is kept, and nobody is sent to a resume that refuses it."""
+    flip(complete, complete.segments()[1])
+    ended = holdfast("clean", complete.url, "--local")
+    assert f"holdfast repair {complete.url}" in ended.out and "holdfast resume" not in ended.out
+    holdfast("repair", complete.url, code=0)
+    assert holdfast.json("verify", complete.url, code=0)["ok"]
+
+
+def test_recovery_38_a_run_was_last_written_when_its_objects_were(holdfast, complete):
+    """From another machine: not the time of the command."""
+    complete.lose_machine()
+    newest = max(entry.at for entry in ObjectStore(complete.url).list("journal"))
+    time.sleep(2)
+    said = holdfast.json("status", complete.url)["last_updated_at"]
+    assert datetime.fromisoformat(said).timestamp() <= newest + 1
+
+
+def test_recovery_30_a_store_that_refuses_every_write_is_a_failing_store(place, monkeypatch):
+    """409 to each write, from the first on: to be tried again, and not a store without conditional writes."""
+    store = ObjectStore(place.url)
+    error = store._obstore.exceptions.GenericError(
+        "Error performing PUT http://127.0.0.1/x in 1ms - Server returned non-2xx status code: 409 Conflict: "
+    )
+
+    def put(*_, **__):
+        raise error
+
+    monkeypatch.setattr(store._obstore, "put", put)
+    with pytest.raises(StorageFailure, match="refuses to store new objects") as refused:
+        store.probe()
+    assert "Try again" in str(refused.value)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from holdfast.errors import NotARun, UsageError
 from holdfast.journal.segment import parse_name
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import RUNS, Layout, all_runs, spool_root
 from holdfast.run.core.start_time import start_time
 from holdfast.storage.store_url import is_url
@@ -114,7 +115,7 @@ def find_local_run(text: str, what: str) -> Path:
     if url := text if is_url(text) else Layout(root).read_url():
         raise UsageError(
             f"{url} is in an object store, and only a run in a directory can be {what}.",
-            hint=f"Download it first: `holdfast recover {url} --to DIR`.",
+            hint=f"Download it first: `holdfast recover {shell_word(url)} --to DIR`.",
         )
     return root
 

@@ -10,6 +10,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from holdfast.errors import ConfigurationError, SegmentConflict, StorageFailure
@@ -147,7 +148,8 @@ class ObjectStore:
             raise SegmentConflict(
                 f"{self.url}/{key} holds other bytes than {path}; neither was changed.",
                 hint=f"To keep what is here, move the object away; to keep what is in the store, move {spool} away."
-                f" Then `holdfast resume {self.url}`; `holdfast verify {spool}` tells whether what is here is sound.",
+                f" Then `holdfast resume {quote(self.url)}`; `holdfast verify {quote(str(spool))}` tells whether"
+                " what is here is sound.",
             )
 
     def put_new(self, key: str, data: bytes) -> str | None:
@@ -253,13 +255,16 @@ class ObjectStore:
         key = f"{_PROBE}-{os.urandom(6).hex()}"
         try:
             first = self.put_new(key, b"1")
+            if first is None:
+                # Nobody else has this name: the store refuses writes for now, and says nothing about conditions.
+                raise StorageFailure(f"{self.url} refuses to store new objects.", hint=f"Try again later. {INTACT}")
             again = self.put_new(key, b"2")
-            over = self.put_over(key, b"3", first or "")
-            stale = self.put_over(key, b"4", first or "")
+            over = self.put_over(key, b"3", first)
+            stale = self.put_over(key, b"4", first)
         finally:
             with contextlib.suppress(StorageFailure):
                 self.delete(key)
-        if first is None or again is not None or over is None or stale is not None:
+        if again is not None or over is None or stale is not None:
             raise ConfigurationError(
                 f"{self.url} does not support conditional writes, so two sessions could write to one run.",
                 hint="Use a store with conditional writes, or a local run directory.",

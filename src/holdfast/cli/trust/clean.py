@@ -6,8 +6,9 @@ import click
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import UsageError
-from holdfast.run.clean.clean_spool import CleanedSpool, clean_spool
+from holdfast.run.clean.clean_spool import DIFFERS, CleanedSpool, clean_spool
 from holdfast.run.clean.clean_steps import CleanedSteps, clean_steps
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.locate import find_local_run, find_spool
 
 
@@ -42,8 +43,13 @@ def _print_emptied_spool(emptied: CleanedSpool, *, as_json: bool) -> None:
         click.echo(f"{emptied.spool}: there is nothing to delete.")
     for kept in emptied.kept:
         click.echo(f"  kept: {kept.where}: {kept.reason}")
-    if emptied.kept:
-        click.echo(f"To upload what is not in the store: holdfast resume {emptied.run}")
+    run = shell_word(emptied.run)
+    if any(kept.reason != DIFFERS for kept in emptied.kept):
+        click.echo(f"To upload what is not in the store: holdfast resume {run}")
+    if any(kept.reason == DIFFERS for kept in emptied.kept):
+        click.echo(
+            f"To find out which copy is damaged: holdfast verify {run}; to write it again: holdfast repair {run}"
+        )
 
 
 def _print_cleaned_steps(cleaned: CleanedSteps, *, as_json: bool) -> None:

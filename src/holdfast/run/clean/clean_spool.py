@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.errors import NotARun, RunHeld, StorageFailure
 from holdfast.journal.index.database import INDEX
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout
 from holdfast.run.remote.run_objects import RUN_DIRECTORIES, RUN_FILES
 from holdfast.run.remote.spool import newest_session
@@ -31,6 +32,9 @@ _DERIVED = {
     f".{LAG_FILE}.new",
     WATERMARK_FILE,
 }
+
+
+DIFFERS = "the copy in the store differs"
 
 
 class KeptFile(msgspec.Struct, frozen=True):
@@ -76,7 +80,7 @@ def clean_spool(url: str, root: Path, *, dry_run: bool = False) -> CleanedSpool:
     except OSError as error:
         raise StorageFailure(
             f"{root} could not be emptied: {error.filename or ''} {error.strerror or error}.",
-            hint=f"Nothing is lost; `holdfast verify {url}` checks the run.",
+            hint=f"Nothing is lost; `holdfast verify {shell_word(url)}` checks the run.",
         ) from error
     return cleaning.result
 
@@ -136,7 +140,7 @@ class _SpoolCleaning:
         if key not in sizes:
             return "it is not in the store"
         is_same = sizes[key] == path.stat().st_size and self._store.holds(key, path)
-        return "" if is_same else "the copy in the store differs"
+        return "" if is_same else DIFFERS
 
     def delete(self) -> None:
         if not self._stored:

@@ -8,6 +8,7 @@ each in pieces, so memory does not grow with the run.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections import deque
@@ -171,6 +172,9 @@ class _Download:
         size, target = fetched.stat().st_size, self._root / entry.key
         if self._accept(entry, fetched, target, downloaded.warnings):
             target.parent.mkdir(parents=True, exist_ok=True)
+            if entry.at:
+                # So that people are shown when the run was last written, not when it was downloaded.
+                os.utime(fetched, (entry.at, entry.at))
             fetched.replace(target)
             crashpoints.reach("recover.taken")
             downloaded.fetched += 1

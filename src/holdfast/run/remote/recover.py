@@ -17,6 +17,7 @@ import msgspec
 from holdfast.errors import StorageFailure, UsageError
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.config_file import rewrite_truncated
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import RUNS, Layout, spool_root
 from holdfast.run.core.run_id import find_run_id, identify_run
 from holdfast.run.fold.run_scan import RunScan
@@ -212,7 +213,7 @@ def _spool_warnings(store: ObjectStore) -> list[str]:
     if not left:
         return []
     waiting = f"The spool on this machine has {len(left)} segments that are not in the store"
-    return [f"{waiting}; `holdfast resume {store.url}` uses them."]
+    return [f"{waiting}; `holdfast resume {shell_word(store.url)}` uses them."]
 
 
 def _age_text(seconds: float) -> str:

@@ -19,6 +19,7 @@ import msgspec
 from holdfast.errors import HoldfastError, SegmentConflict
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.remote.upload_lag import LAG_FILE, UploadLag, segments_text, write_lag
 from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet, segment_key
@@ -285,7 +286,7 @@ class Uploader:
             return ""
         reason = str(self.conflict or self.lag.reason or "The session ended before they were uploaded.")
         here = f"Not in {self.url} yet, but safe in {self._uploads.layout.root}: {segments_text(len(left))}"
-        command = "" if self.conflict else f" Upload them with: holdfast resume {self.url}"
+        command = "" if self.conflict else f" Upload them with: holdfast resume {shell_word(self.url)}"
         return f"{here}. {reason}{command}"
 
     def upload_late(self) -> None:

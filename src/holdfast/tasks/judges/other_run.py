@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.digests import canonical_json, json_digest
 from holdfast.errors import ConfigurationError, NotARun
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.records import AnswerRecord
 from holdfast.suggestions import listing
 from holdfast.tasks.datasets.row_file import Rows
@@ -162,7 +163,11 @@ def write_answers(
 
 def _damage_text(reader: RunReader) -> str:
     """The way to what is lost of a damaged run; empty if nothing is."""
-    return f"The run is damaged: holdfast verify {reader.place} lists what is lost." if reader.has_losses() else ""
+    return (
+        f"The run is damaged: holdfast verify {shell_word(reader.place)} lists what is lost."
+        if reader.has_losses()
+        else ""
+    )
 
 
 def _answer_rows(reader: RunReader, other: OtherRun, task: str, inputs: InputDigests) -> Iterator[dict[str, Any]]:
