@@ -15,7 +15,7 @@ _SESSION = "session"
 
 
 def check_commands(agent: AgentSpec) -> None:
-    """Raises ConfigurationError where a command is none, or holds a placeholder that nothing fills in."""
+    """Raises ConfigurationError where a command is empty, or holds a placeholder that nothing fills in."""
     _check_command(agent.command, "agent.command", [name for name in PLACEHOLDERS if name != _SESSION])
     if agent.resume_command is not None:
         _check_command(agent.resume_command, "agent.resume_command", PLACEHOLDERS)
