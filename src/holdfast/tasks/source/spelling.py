@@ -21,7 +21,7 @@ from holdfast.tasks.source.origin import object_state, versioned_name
 _OWN = "holdfast"
 
 _LATER: dict[type, Collection[str]] = {Message: LATER_FIELDS, Answer: {"unscored"}}
-_EVALUATE = frozenset({"epochs", "limit", "set", "reuse", "redo", "observers", "progress"})
+_EVALUATE = frozenset({"epochs", "limit", "set", "reuse", "redo", "until", "observers", "progress"})
 _LATER_KEYWORDS = {"evaluate": _EVALUATE, "evaluate_async": _EVALUATE}
 """Keywords that functions of ours have gained since digests are taken, by the name of the function."""
 
