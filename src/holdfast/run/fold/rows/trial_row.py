@@ -249,6 +249,9 @@ class TrialRow(msgspec.Struct, array_like=True, gc=False):
         """The attempt that has ended for good and was not cleaned up after; 0 if absent. Only of tasks with stages."""
         end = self.end
         is_over = end is not None and end.status is not Status.UNFINISHED and not end.will_retry
+        if end is not None and self.attempt > end.attempt:
+            # A newer attempt has started since: what is left is its own.
+            return 0
         return end.attempt if end is not None and is_over and end.attempt > self.cleaned else 0
 
     @property
