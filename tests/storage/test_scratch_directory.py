@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -50,3 +53,20 @@ def test_what_a_killed_process_has_left_is_removed_and_nothing_else(temporary):
         assert not own.exists()
     finally:
         living.communicate("\n")
+
+
+def test_without_locks_a_directory_can_be_used_and_belongs_to_nobody_else(monkeypatch, tmp_path):
+    """As on some network file systems: nobody can tell that it was abandoned, so nobody removes it."""
+
+    def no_locks(_fd, _how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    first = ScratchDirectory()
+    monkeypatch.undo()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with ScratchDirectory() as second:
+        assert first.path.is_dir() and second.is_dir()
+    first.close()
+    assert list(tmp_path.iterdir()) == []

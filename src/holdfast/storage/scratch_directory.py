@@ -29,8 +29,10 @@ class ScratchDirectory:
         # Whoever does not close it: at the end of the process it is removed all the same.
         self._remove = weakref.finalize(self, _remove, self.path, lock)
         # Under its name only when it is held: until then nobody takes the directory for an abandoned one.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        (self.path / "new").rename(self.path / _LOCK)
+        # Where there are no locks it never gets that name, and what a killed process leaves stays.
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            (self.path / "new").rename(self.path / _LOCK)
 
     def close(self) -> None:
         """Removes it."""
