@@ -9,7 +9,7 @@ import pytest
 from schema_values import MINIMAL
 
 from holdfast.errors import ConfigurationError
-from holdfast.spec import EvalSpec, WorkspaceSpec, plain_data, resolve, typed_eval
+from holdfast.spec import EvalSpec, plain_data, resolve, typed_eval
 from holdfast.spec.override import override
 
 MODELS = {name: {"provider": "scripted", "model": "echo"} for name in ("small", "large", "strict")}
@@ -279,5 +279,4 @@ def test_a_bare_name_on_the_command_line_gives_no_task_an_agent_a_workspace_or_a
     changed = override(typed_eval(made), {"path": "other.jsonl", "prompt": "{input}!", "limits": {"tokens": 5}})
     task = changed.tasks["ask"]
     assert {dataset.path for dataset in changed.datasets.values()} == {"other.jsonl"}
-    assert (task.prompt, task.limits.tokens, task.agent, task.axes) == ("{input}!", 5, None, {})
-    assert task.workspace == WorkspaceSpec()
+    assert (task.prompt, task.limits.tokens, task.agent, task.workspace, task.axes) == ("{input}!", 5, None, None, {})
