@@ -83,8 +83,10 @@ def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
     )
 
 
-def _workspace(workspace: WorkspaceSpec, spec: EvalSpec) -> WorkspaceSpec:
+def _workspace(workspace: WorkspaceSpec | None, spec: EvalSpec) -> WorkspaceSpec | None:
     """With paths that start at the eval's directory."""
+    if workspace is None:
+        return None
     repo = workspace.repo
     return msgspec.structs.replace(
         workspace,
@@ -133,16 +135,13 @@ def _dataset_problems(place: str, dataset: DatasetSpec) -> Iterator[str]:
             yield f"{at} is {describe_value(pattern)}, which is not a valid regular expression: {error}"
 
 
-_NOT_GIVEN: tuple[object, ...] = (None, "", [], {}, WorkspaceSpec())
-
-
 def _source_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterator[str]:
     if task.use is None and task.dataset is None:
         yield f"{place} has neither dataset nor use; give it the name of a dataset, or the Python task that it uses"
     elif task.use is None:
         yield from _declarative_problems(place, task, spec)
     else:
-        given = [name for name in ("dataset", *DECLARATIVE_FIELDS) if getattr(task, name) not in _NOT_GIVEN]
+        given = [name for name in ("dataset", *DECLARATIVE_FIELDS) if getattr(task, name)]
         if given:
             yield f"{place} has use and also {', '.join(given)}; a Python task brings its own"
 
@@ -163,7 +162,7 @@ def _declarative_problems(place: str, task: TaskSpec, spec: EvalSpec) -> Iterato
 def _agent_problems(place: str, task: TaskSpec) -> Iterator[str]:
     workspace = task.workspace
     if task.agent is None:
-        if workspace != WorkspaceSpec():
+        if workspace is not None:
             yield f"{place} has a workspace and no agent that works in it; give it an agent, or remove workspace"
         return
     for name in ("solver", "tools", *_ASKED_BY_PROMPT, "choices"):
@@ -171,9 +170,9 @@ def _agent_problems(place: str, task: TaskSpec) -> Iterator[str]:
             yield f"{place} has agent and also {name}, which the agent would not see; keep one of them"
     if not task.agent.network and task.agent.sandbox == "none":
         yield f"{place}.agent.network is false, which only a sandbox can enforce; set {place}.agent.sandbox"
-    if workspace.path and workspace.repo:
+    if workspace is not None and workspace.path and workspace.repo:
         yield f"{place}.workspace has path and also repo; keep one of them"
-    if workspace.commit and not workspace.repo:
+    if workspace is not None and workspace.commit and not workspace.repo:
         yield f"{place}.workspace.commit needs a repo; the template is a directory, which has no commits"
 
 

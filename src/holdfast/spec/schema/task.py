@@ -144,7 +144,7 @@ class TaskSpec(Block, frozen=True):
     Example: `{command: ['./agent.sh', '{prompt_file}']}`
     """
 
-    workspace: Annotated[WorkspaceSpec, Drift.IDENTITY] = WorkspaceSpec()
+    workspace: Annotated[WorkspaceSpec | None, Drift.IDENTITY] = None
     """The directory in which the agent works; each trial has a copy of its own. Default: an empty directory.
     Example: `{repo: ../shop, commit: 4b825dc}`
     """
