@@ -84,8 +84,8 @@ def _task(task: TaskSpec, spec: EvalSpec) -> TaskSpec:
 
 
 def _workspace(workspace: WorkspaceSpec | None, spec: EvalSpec) -> WorkspaceSpec | None:
-    """With paths that start at the eval's directory."""
-    if workspace is None:
+    """With paths that start at the eval's directory; one that says nothing is the same as none."""
+    if workspace is None or workspace == WorkspaceSpec():
         return None
     repo = workspace.repo
     return msgspec.structs.replace(
