@@ -383,3 +383,20 @@ print(run.to_dicts()[0]["answer"])
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "done"
     assert left_in(tmp_path / "r") == []
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_key_in_a_repository_or_in_its_history_is_refused(holdfast, tmp_path, deleted):
+    """The run would keep the objects; a key behind the first block of a large file is found too."""
+    key, repository = "sk-verysecret-0123456789", make_repository(tmp_path)
+    eval_ = agent_eval(tmp_path, WORKS, workspace={"repo": "template"})
+    (repository / "notes.txt").write_text("x" * ((1 << 20) - 12) + key)
+    git(repository, "add", "notes.txt")
+    git(repository, "commit", "-qm", "notes")
+    if deleted:
+        git(repository, "rm", "-q", "notes.txt")
+        git(repository, "commit", "-qm", "no notes")
+    told = holdfast("run", eval_, "--run-dir", "r", code=2, SOME_API_KEY=key)
+    assert "or its history, holds the value of the environment variable SOME_API_KEY" in told.err
+    assert key not in told.err and not (tmp_path / "r").exists()
+    holdfast("run", eval_, "--run-dir", "r", code=0, SOME_API_KEY="sk-another-9876543210")

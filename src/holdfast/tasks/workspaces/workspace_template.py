@@ -22,6 +22,7 @@ import msgspec
 from holdfast.errors import ConfigurationError
 from holdfast.storage.scratch_directory import ScratchDirectory
 from holdfast.tasks.workspaces.git_command import GitFailed, run_git
+from holdfast.tasks.workspaces.keys_in_history import refuse_keys_in_history
 
 TREE, FILES = "tree/", "files/"
 COMMIT, OBJECTS, SHALLOW = "commit", "objects.pack", "shallow"
@@ -213,6 +214,7 @@ def _pack_repository(template: WorkspaceTemplate, archive: tarfile.TarFile) -> s
             run_git(["clone", "--quiet", "--bare", template.repo, "clone"], cwd=place)
             repository = place / "clone"
         commit = resolve_commit(repository, template.commit)
+        refuse_keys_in_history(repository, commit, template.repo)
         pack, shallow = place / OBJECTS, _shallow_file(repository)
         with pack.open("wb") as stream:
             asked = f"{commit}\n".encode()
