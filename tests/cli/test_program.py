@@ -73,6 +73,8 @@ def test_recovery_28_a_directory_that_is_not_a_run_is_said_plainly(here, capfdbi
     (here / "other").mkdir()
     (here / "other" / "notes.txt").write_text("hello")
     (here / "file").write_text("hello")
+    (here / "lost").mkdir()
+    (here / "lost" / "config.yaml").write_text("name: lost\n")
     (here / "begun" / "journal").mkdir(parents=True)
     (here / "torn" / "journal").mkdir(parents=True)
     (here / "torn" / "journal" / "000001-0000-000001.open.jsonl.zst").write_bytes(b"\x58\x2a\x4d\x18")
@@ -80,6 +82,7 @@ def test_recovery_28_a_directory_that_is_not_a_run_is_said_plainly(here, capfdbi
     for name, said in (
         ("empty", "is not a run: it has no journal"),
         ("other", "is not a run: it has no journal"),
+        ("lost", "let `holdfast repair` recover results from artifacts"),
         ("file", "is not a run: it is a file"),
         ("begun", "its journal is empty"),
         ("torn", "nothing in its journal can be read"),

@@ -397,6 +397,17 @@ def test_experiments_15_from_solve_runs_a_plain_task_again(tmp_path):
     assert rig.is_sound()
 
 
+@pytest.mark.parametrize(("start_from", "until"), [("capture", "prepare"), ("score", "solve"), ("solve", "prepare")])
+def test_experiments_15_a_stage_to_stop_after_cannot_come_before_the_one_to_start_from(tmp_path, start_from, until):
+    solver = Staged()
+    rig = staged_rig(tmp_path, solver)
+    rig.session()
+    rig.start_from, rig.until = start_from, until
+    with pytest.raises(UsageError, match=f"{until} comes before {start_from}"):
+        rig.session()
+    assert solver.runs == {"prepare": 2, "solve": 2, "capture": 2}
+
+
 def test_experiments_15_trials_that_have_not_come_so_far_are_left_alone(tmp_path):
     rig = staged_rig(tmp_path, Staged(), until="prepare")
     rig.session()

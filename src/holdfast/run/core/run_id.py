@@ -96,7 +96,7 @@ def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
         state = "is a file" if layout.root.exists() else "does not exist"
         raise NotARun(f"{layout.root} is not a run: it {state}.", hint="Give the directory of a run.")
     if not layout.journal.is_dir():
-        raise NotARun(f"{layout.root} is not a run: it has no journal.", hint="Give the directory of a run.")
+        raise _no_journal(layout)
     names = [name for name in fs.list(layout.journal) if parse_name(name)]
     headers = [header for name in names if (header := first_header_in_file(fs, layout.journal / name)) is not None]
     if not headers:
@@ -104,6 +104,12 @@ def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
     run = Counter(header.run for header in headers).most_common(1)[0][0]
     formats = [header.format for header in headers if header.run == run and header.format]
     return RunIdentity(run, min(formats, default=FORMAT))
+
+
+def _no_journal(layout: Layout) -> NotARun:
+    if layout.config.exists():
+        return NotARun(f"{layout.root} has lost its records: it has no journal.", hint=_LOST)
+    return NotARun(f"{layout.root} is not a run: it has no journal.", hint="Give the directory of a run.")
 
 
 def _nothing_legible(layout: Layout, state: str) -> NotARun:

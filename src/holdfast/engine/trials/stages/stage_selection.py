@@ -93,10 +93,12 @@ def select_from(
     """The trials that are attempted once more from a stage on: of those that have come so far, which `where` matches.
 
     Raises:
-        UsageError: no task has the stage, no trial has come to it, or what one keeps is not on record.
+        UsageError: no task has the stage, it comes after that of `until`, no trial has come to it, or what one keeps is
+            not on record.
     """
     stage, prefix = request.start_from, request.option_prefix
     check_stage(stage, f"{prefix}from", prepared)
+    _check_order(stage, request.until, prefix)
     selecting = _SelectingFrom(stage, reader, reader.fold.with_plan(plan))
     where = None
     if request.where is not None:
@@ -107,6 +109,15 @@ def select_from(
             selecting.look_at(planned, trial)
     redone_by = selected_by(where) if where is not None and selecting.found[State.VALID] else ""
     return selecting.selection(request, redone_by)
+
+
+def _check_order(start_from: str, until: str, prefix: str) -> None:
+    """Raises UsageError where trials would be left before the stage from which they are attempted."""
+    if until and STAGES.index(until) < STAGES.index(start_from):
+        raise UsageError(
+            f"{prefix}from {start_from} {prefix}until {until}: {until} comes before {start_from}.",
+            hint=f"Nothing was run. The stages are, in this order, {', '.join(STAGES)}.",
+        )
 
 
 class _SelectingFrom:
