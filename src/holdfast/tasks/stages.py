@@ -30,6 +30,12 @@ class StagedSolver(Protocol):
         """After the trial has ended: keeps or removes what the stages have left, by policy. It may be called again."""
 
 
+def cited_artifacts(solver: StagedSolver, outcomes: Mapping[str, Any]) -> Mapping[str, str]:
+    """The files in `artifacts/<trial>` that outcomes name, with their digests; a solver need not keep any."""
+    cited = getattr(solver, "cited_artifacts", None)
+    return cited(outcomes) if cited is not None else {}
+
+
 def is_staged(solver: object) -> TypeGuard[StagedSolver]:
     """Whether a solver is divided into stages."""
     stages = getattr(solver, "stages", None)

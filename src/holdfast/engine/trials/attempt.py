@@ -14,7 +14,7 @@ from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.scoring import Scoring, TaskScorers
-from holdfast.engine.trials.stages.stage_outcomes import KeptFrom, is_beyond, kept_step
+from holdfast.engine.trials.stages.stage_outcomes import KeptFrom, is_beyond, kept_step, outcomes_in
 from holdfast.engine.trials.steps import unused_replies
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.models.redaction import redact, redact_json
@@ -31,7 +31,7 @@ from holdfast.run.core.records import (
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.states import failed_slot
 from holdfast.tasks.answer import Answer, as_answer
-from holdfast.tasks.stages import StagedSolver, is_staged
+from holdfast.tasks.stages import StagedSolver, cited_artifacts, is_staged
 
 if TYPE_CHECKING:
     from holdfast.engine.trials.stages.staged_solving import StagedSolving
@@ -238,4 +238,12 @@ class Attempt:
             error=error,
             samplings=self._samplings(unused),
             paused=paused,
+            artifacts=self._artifacts() if status is not Status.UNFINISHED else {},
         )
+
+    def _artifacts(self) -> dict[str, str]:
+        """The files that its stages have kept, also those that an earlier session or attempt has run."""
+        if self.solver_in_stages is None:
+            return {}
+        outcomes = self._staged.outcomes if self._staged is not None else outcomes_in(self._state.steps)
+        return {**cited_artifacts(self.solver_in_stages, outcomes), **self._trial.artifacts}

@@ -25,7 +25,7 @@ from holdfast.spec.whole_numbers import convert_arguments
 from holdfast.storage.operating_system import names_processes
 from holdfast.tasks.agents.agent_run import AGENT, AgentRun
 from holdfast.tasks.agents.agent_workspace import SHOWN, AgentWorkspace
-from holdfast.tasks.agents.artifacts import TrialArtifacts
+from holdfast.tasks.agents.artifacts import TrialArtifacts, cited_files
 from holdfast.tasks.agents.command_check import check_commands, check_program
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import forget_waits
@@ -145,6 +145,8 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         finally:
             CURRENT_AGENT_CALL.reset(token)
         told = dict(reply.other.get(AGENT, {}))
+        # Also those of an agent that has failed.
+        cast("PlacedTrial", trial).cite_artifacts(self.cited_artifacts({"solve": told}))
         if failed := told.get("failed"):
             raise AgentFailed(failed)
         return {"message": reply.content, **told, **_used_workspace(self._place(trial))}
@@ -198,6 +200,12 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         }
         known = {name: value for name, value in solved.items() if name != _WORKSPACE}
         return Answer(texts[self.agent.answer], value={**captured, **known})
+
+    def cited_artifacts(self, outcomes: Mapping[str, Any]) -> dict[str, str]:
+        """The files in the run that the outcomes of stages name."""
+        solved, captured = outcomes.get("solve", {}), outcomes.get("capture", {})
+        checks = [check.get("file") for check in captured.get("checks", ())]
+        return cited_files(*solved.get("outputs", {}).values(), captured.get("diff_file"), *checks)
 
     async def clean_up(self, trial: Trial, status: str) -> None:
         """Removes the workspace of a trial that has ended, or keeps it."""
