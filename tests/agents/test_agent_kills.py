@@ -197,3 +197,20 @@ def test_what_a_killed_preparation_leaves_is_removed(holdfast, tmp_path):
     holdfast("resume", "r", code=0)
     assert left_in(tmp_path / "r") == []
     assert "half-made" in starts(tmp_path)[0][1]
+
+
+def test_ledger_no_more_calls_may_be_billed_twice_than_agents_could_work(holdfast, tmp_path):
+    """Two at once by the limit; in the second session, only one trial is left."""
+    eval_ = counting(tmp_path, samples=3, concurrency_limits={"solve": 2})
+    started = start_and_wait(holdfast, tmp_path, "run", eval_, "--run-dir", "r", many=2)
+    started.kill()
+    until(lambda: not processes_below(tmp_path), "the agents have ended")
+    assert holdfast.json("status", "r")["sessions"][-1]["in_flight_at_kill"] == 2
+    (tmp_path / "go").touch()
+    holdfast("resume", "r", "--where", "sample!=s0")
+    (tmp_path / "go").unlink()
+    seen = len(starts(tmp_path))
+    started = start_and_wait(holdfast, tmp_path, "resume", "r", many=seen + 1)
+    started.kill()
+    until(lambda: not processes_below(tmp_path), "the agent has ended")
+    assert holdfast.json("status", "r")["sessions"][-1]["in_flight_at_kill"] == 1
