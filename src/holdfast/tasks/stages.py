@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
+from holdfast.errors import HoldfastError
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.trial_interface import Trial
 
@@ -16,6 +17,12 @@ class Stage(NamedTuple):
     """`prepare`, `solve` or `capture`."""
     run: Callable[[Trial, Mapping[str, Any]], Awaitable[Any]]
     """Gets the trial and the outcomes of the stages before it; returns an outcome that JSON can hold."""
+
+
+class WorkLost(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
+    """What an earlier stage has left beside the run is gone or was changed: only a new start can help."""
+
+    kind = "task"
 
 
 class StagedSolver(Protocol):
