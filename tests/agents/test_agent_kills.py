@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 
 import pytest
 
-from agents.agent_evals import agent_eval, left_in, make_template, processes_below
+from agents.agent_evals import agent_eval, left_in, make_repository, make_template, processes_below
 from program import stop_process, until
 
 COUNTS = """
@@ -197,3 +198,50 @@ def test_what_a_killed_preparation_leaves_is_removed(holdfast, tmp_path):
     holdfast("resume", "r", code=0)
     assert left_in(tmp_path / "r") == []
     assert "half-made" in starts(tmp_path)[0][1]
+
+
+def test_ledger_no_more_calls_may_be_billed_twice_than_agents_could_work(holdfast, tmp_path):
+    """Two at once by the limit; in the second session, only one trial is left."""
+    eval_ = counting(tmp_path, samples=3, concurrency_limits={"solve": 2})
+    started = start_and_wait(holdfast, tmp_path, "run", eval_, "--run-dir", "r", many=2)
+    started.kill()
+    until(lambda: not processes_below(tmp_path), "the agents have ended")
+    assert holdfast.json("status", "r")["sessions"][-1]["in_flight_at_kill"] == 2
+    (tmp_path / "go").touch()
+    holdfast("resume", "r", "--where", "sample!=s0")
+    (tmp_path / "go").unlink()
+    seen = len(starts(tmp_path))
+    started = start_and_wait(holdfast, tmp_path, "resume", "r", many=seen + 1)
+    started.kill()
+    until(lambda: not processes_below(tmp_path), "the agent has ended")
+    assert holdfast.json("status", "r")["sessions"][-1]["in_flight_at_kill"] == 1
+
+
+WORKSPACE_DAMAGE = {
+    "truncated": lambda work: (work / "made").write_text(""),
+    "deleted": lambda work: (work / "made").unlink(),
+    "edited": lambda work: (work / "main.py").write_text("print('two')\n"),
+    "repository removed": lambda work: shutil.rmtree(work / ".git"),
+    "workspace removed": lambda work: shutil.rmtree(work.parent),
+    "base damaged": lambda work: (work.parent / "state" / "base.json").write_bytes(b"{"),
+}
+
+
+@pytest.mark.parametrize("damage", WORKSPACE_DAMAGE)
+def test_experiments_5_a_workspace_that_is_not_as_the_agent_has_left_it_is_not_captured(holdfast, tmp_path, damage):
+    """As after a power loss: the agent works again, in a new workspace, also where nothing is to be retried."""
+    make_repository(tmp_path)
+    log = tmp_path / "log"
+    script = f"open({str(log)!r}, 'a').write('x'); Path('made').write_text('by the agent'); print('done')"
+    eval_ = agent_eval(tmp_path, script, workspace={"repo": "template"}, task={"runner": {"max_retries": 0}})
+    holdfast("run", eval_, "--run-dir", "r", "--until", "solve")
+    (work,) = (tmp_path / "r" / "workspaces").glob("*/work")
+    WORKSPACE_DAMAGE[damage](work)
+    holdfast("resume", "r", code=0)
+    assert log.read_text() == "xx"
+    answer = holdfast.records("r", "answer")[-1]
+    assert "+by the agent" in answer["value"]["diff"] and answer["value"]["changed"] == 1
+    lost, end = holdfast.records("r", "trial")[-2:]
+    assert (lost["status"], lost["error"]["kind"], lost["will_retry"]) == ("failed", "WorkLost", True)
+    assert (end["status"], end["attempt"]) == ("valid", 2)
+    holdfast("verify", "r", "--deep", code=0)

@@ -6,18 +6,25 @@ import shutil
 import signal
 from collections import Counter
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 import holdfast.run.remote.recover_without_steps
 from evals import python_eval
+from holdfast import Sample, Task, evaluate, exact
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.steps import fingerprint_in_key
 from holdfast.interop.inspect.eval_archive import EvalArchive
 from holdfast.run import RunReader
 from holdfast.run.core.codec import decode
+from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import StepRecord
+from holdfast.run.core.run_id import find_run_id
+from holdfast.run.fold.run_scan import RunScan
+from holdfast.run.remote.recover_without_steps import copy_without_steps
+from holdfast.storage.filesystem import RealFileSystem
 from program import until
 from remote_runs import cut_short, tree, upload
 
@@ -159,3 +166,19 @@ def test_recovery_10_steps_of_finished_trials_are_not_decoded(place, tmp_path, m
     left = sum(path.stat().st_size for path in (tmp_path / "home").rglob("*") if path.is_file())
     assert found.finished == 20 and left < size / 20
     assert decoded and not [record for record in decoded if isinstance(record, StepRecord)]
+
+
+def test_recovery_10_a_copy_knows_the_code_of_a_task_that_was_made_in_memory(tmp_path):
+    """The tree is in the record of the first session, which the copy does not have; the code is in no file."""
+    names: dict[str, Any] = {}
+    exec("async def solve(trial):\n    return (await trial.generate(trial.sample.input)).text\n", names)
+    samples = [Sample(name, target="x", id=name) for name in "abc"]
+    task = Task(name="t", samples=samples, solver=names["solve"], scorers=exact())
+    for limit in (1, 2):
+        evaluate(task, ["scripted/echo"], run=tmp_path / "whole", limit=limit, progress=False)
+    layout = Layout(tmp_path / "whole")
+    with closing(RunScan(layout, find_run_id(RealFileSystem(), layout))) as scan:
+        scan.scan_rest()
+        assert scan.sessions[-1].code["t"].tree is None
+        assert copy_without_steps(scan, tmp_path / "slim") == []
+    assert evaluate(task, ["scripted/echo"], run=tmp_path / "slim", limit=3, progress=False).finished == 3

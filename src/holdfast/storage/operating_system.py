@@ -54,6 +54,27 @@ def sync_directory(fd: int) -> None:
         os.fsync(fd)
 
 
+def sync_filesystem(place: Path) -> None:
+    """Everything that was written to the file system of a directory is on disk when this returns.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    import ctypes  # noqa: PLC0415 - for workspaces only
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "syncfs"):
+        os.sync()
+        return
+    fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if library.syncfs(fd):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), str(place))
+    finally:
+        os.close(fd)
+
+
 def _full_sync(fd: int, command: int) -> None:
     try:
         fcntl.fcntl(fd, command)

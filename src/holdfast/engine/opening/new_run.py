@@ -23,6 +23,7 @@ from holdfast.engine.planning.plan import PlannedTask
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
+from holdfast.engine.scheduling.concurrency_limits import most_solved_at_once
 from holdfast.engine.trials.reuse import ReusableReplies
 from holdfast.engine.trials.stages.stage_selection import stop_new_after
 from holdfast.errors import ConfigurationError
@@ -203,13 +204,13 @@ def create_planned(
     """Makes the run of what was prepared, and opens its first session; `preload` and `writer` as for `create_run`."""
     contents = planned_contents(prepared.spec.name, plain_data(prepared.spec, explicit=True), prepared)
     files = input_files(prepared, inputs.files)
-    contents = replace(contents, source=source, mark=mark_of_plan(prepared))
+    contents = replace(contents, source=source, mark=mark_of_plan(prepared, prepared.planned))
     return create_run(root, contents, inputs=files, preload=preload, writer=writer)
 
 
-def mark_of_plan(prepared: PreparedEval) -> int:
-    """The admission mark that a session of this plan starts with."""
-    return first_mark(prepared.spec.runner.concurrency_limit, prepared.planned)
+def mark_of_plan(prepared: PreparedEval, to_run: int) -> int:
+    """The admission mark that a session of this plan starts with, which runs so many trials."""
+    return first_mark(most_solved_at_once(prepared.spec), to_run)
 
 
 def planned_contents(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from holdfast.engine.planning.inputs import SavedInputs
+from holdfast.engine.planning.inputs import Inputs, SavedInputs
 from holdfast.engine.planning.plan import TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval, task_of_entry
 from holdfast.engine.planning.saved_eval import saved_eval
@@ -60,6 +60,19 @@ def grid_of_run(reader: RunReader) -> PlannedGrid:
     return PlannedGrid(prepare_eval(bare, inputs, tasks))
 
 
+def tasks_without_code(spec: EvalSpec, inputs: Inputs) -> dict[str, Task]:
+    """The tasks that the eval itself describes, with their datasets and workspaces; those in Python are left out.
+
+    Raises:
+        HoldfastError: one of them cannot be built.
+    """
+    bare = _without_code(spec)
+    described = {name: entry for name, entry in bare.tasks.items() if entry.use is None}
+    # None can be built without a scorer; nothing is scored with this one.
+    scored = {name: msgspec.structs.replace(entry, scorers=["exact"]) for name, entry in described.items()}
+    return {name: task_of_entry(name, entry, bare, inputs) for name, entry in scored.items()}
+
+
 def _without_code(spec: EvalSpec) -> EvalSpec:
     """The eval without the solvers, scorers and samplings that it names: the keys of trials do not depend on them."""
     tasks = {
@@ -69,7 +82,7 @@ def _without_code(spec: EvalSpec) -> EvalSpec:
     return msgspec.structs.replace(spec, tasks=tasks)
 
 
-def _task_as_planned(name: str, spec: EvalSpec, bare: EvalSpec, session: SessionRecord, inputs: SavedInputs) -> Task:
+def _task_as_planned(name: str, spec: EvalSpec, bare: EvalSpec, session: SessionRecord, inputs: Inputs) -> Task:
     """A task that asks for as much as it did in the session, whatever its code asks for now.
 
     The file of a task in Python is loaded only for a run of an earlier version: the others record how rows are read.

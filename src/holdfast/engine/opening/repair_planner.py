@@ -13,20 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holdfast.engine.opening.new_run import input_files, planned_contents
-from holdfast.engine.opening.planned_grid import PlannedGrid, grid_of_run, wrong_key
+from holdfast.engine.opening.planned_grid import PlannedGrid, grid_of_run, tasks_without_code, wrong_key
+from holdfast.engine.opening.restored_inputs import InputRestorer
 from holdfast.engine.opening.resume_plan import same_values
+from holdfast.engine.opening.resumed_inputs import ResumedInputs
 from holdfast.engine.planning.earlier_runs import with_present_names
-from holdfast.engine.planning.inputs import FreshInputs, WriteRows, input_name
+from holdfast.engine.planning.inputs import FreshInputs, SavedInputs, WriteRows, input_name
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval
+from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry, TrialRecord
 from holdfast.run.core.session_contents import SessionContents
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.repair.recording_session import RebuiltSession
+from holdfast.run.repair.recording_session import DamagedCopy, RebuiltSession
 from holdfast.run.repair.result_file_comparison import RejectionReason, not_planned, samples_of
-from holdfast.spec import resolve, typed_eval
+from holdfast.spec import EvalSpec, resolve, typed_eval
 from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.task import Task
 
@@ -137,6 +140,7 @@ class RepairPlanner:
 
     def __init__(self) -> None:
         self._matched: list[MatchedInputs] = []
+        self._resumed: list[ResumedInputs] = []
 
     def same(self, data: Any, config: dict[str, Any]) -> bool:
         return same_values(data, config)
@@ -146,6 +150,21 @@ class RepairPlanner:
             return grid_of_run(reader).why_not, ""
         except HoldfastError as error:
             return wrong_key, str(error)
+
+    def damaged_copies(self, reader: RunReader) -> list[DamagedCopy]:
+        session = reader.sessions[-1]
+        inputs = ResumedInputs(SavedInputs(reader.layout, session.inputs), FreshInputs())
+        self._resumed.append(inputs)
+        try:
+            spec = saved_eval(session)
+            restorer = InputRestorer(reader, inputs, spec, tasks_without_code(spec, inputs))
+        except HoldfastError:
+            # What the copies are of is unknown; that they are damaged is not.
+            restorer = InputRestorer(reader, inputs, EvalSpec(), {})
+        found = restorer.damaged(session.inputs)
+        return [
+            DamagedCopy(name, damage, restorer.source(name, session.inputs[name])) for name, damage in found.items()
+        ]
 
     def rebuild(self, config: dict[str, Any], layout: Layout) -> RebuiltSession:
         found = MatchedInputs(layout)
@@ -164,8 +183,10 @@ class RepairPlanner:
         return RebuiltSession(contents, inputs, lambda trial: grid.why_not(trial) or mismatch(trial), [])
 
     def close(self) -> None:
-        for found in self._matched:
-            found.close()
+        for matched in self._matched:
+            matched.close()
+        for resumed in self._resumed:
+            resumed.close()
 
 
 def _mismatch(plan: list[PlanEntry]) -> RejectionReason:

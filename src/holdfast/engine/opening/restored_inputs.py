@@ -1,4 +1,8 @@
-"""Copies of inputs that are damaged or missing are made again, if what they were made from is still the same."""
+"""Copies of inputs that are damaged or missing are made again, if what they were made from is still the same.
+
+The rows of a dataset are ingested again, the template of a workspace is packed again, and files of code are copied;
+only what has exactly the digest on record takes the place of a copy.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from pathlib import Path
 
 from holdfast.digests import file_digest
 from holdfast.engine.opening.resumed_inputs import ResumedInputs
-from holdfast.engine.planning.inputs import input_name
+from holdfast.engine.planning.inputs import TEMPLATES, input_name
 from holdfast.errors import HoldfastError
 from holdfast.journal import Damage
 from holdfast.run.core.records import Input
@@ -30,7 +34,7 @@ class InputRestorer:
             OSError: a copy could not be stored.
         """
         for name, damage in self.damaged(known).items():
-            if (source := self._source(name, known[name])) is not None:
+            if (source := self.source(name, known[name])) is not None:
                 # Where another run has taken the path, that one is missing the copy.
                 check_place()
                 self._reader.inputs.put_file(source)
@@ -43,10 +47,12 @@ class InputRestorer:
         found = {name: self._reader.inputs.check(copy.digest, copy.size) for name, copy in unread.items()}
         return {name: damage for name, damage in found.items() if damage is not None}
 
-    def _source(self, name: str, copy: Input) -> Path | None:
+    def source(self, name: str, copy: Input) -> Path | None:
         """A file with exactly the content of the copy, if there is one."""
         if name in self._asking:
             return self._inputs.canonical_file(name, self._asking[name])
+        if name.startswith(TEMPLATES):
+            return self._inputs.packed_file(name)
         kind, _, rest = name.partition("/")
         path = Path(self._spec.directory or ".") / rest.partition("/")[2]
         try:

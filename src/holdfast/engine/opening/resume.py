@@ -155,10 +155,17 @@ class _Resumption:
             serving=last.serving,
             lost=[*reader.never_uploaded(), *reader.lost_by_kill()],
             changes=held.changes(),
-            mark=mark_of_plan(prepared),
+            mark=mark_of_plan(prepared, self._to_run(reader, prepared)),
             unsaved=held.unsaved(),
         )
         return session_record(reader.run.hex(), number, pins, contents)
+
+    def _to_run(self, reader: RunReader, prepared: PreparedEval) -> int:
+        """How many trials the session runs, at the least; the mark is raised where more calls are made at once."""
+        selection = self._selection
+        if selection.remaining is not None:
+            return len(selection.remaining) + len(selection.redo)
+        return reader.fold.with_plan(plan_entries(prepared)).counts.to_run + len(selection.redo)
 
     def _has_nothing_to_do(self, reader: RunReader, prepared: PreparedEval) -> bool:
         """Whether all that is selected is finished, or has passed the stage after which it is to be left."""

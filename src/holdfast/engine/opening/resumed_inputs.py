@@ -34,6 +34,7 @@ class ResumedInputs:
         self._grown: set[str] = set()
         # A second reader of the sources: what they have in place of a copy stays as it is when a dataset grows.
         self._sources = FreshInputs()
+        self._templates: dict[str, WorkspaceTemplate] = {}
         saved.instead = self._rows_of_source
 
     def rows(self, name: str, task: Task) -> Rows:
@@ -52,6 +53,7 @@ class ResumedInputs:
 
     def template(self, name: str, template: WorkspaceTemplate) -> PackedTemplate:
         source: Inputs = self.saved if self.saved.has(name) else self.fresh
+        self._templates[name] = template
         return source.template(name, template)
 
     def list_of_trials(self) -> bytes | None:
@@ -65,6 +67,14 @@ class ResumedInputs:
     def canonical_file(self, name: str, task: Task) -> Path | None:
         """A file with exactly the content of a copy that is damaged or missing, made from its source."""
         return None if self._rows_of_source(name, task) is None else self._sources.files[name]
+
+    def packed_file(self, name: str) -> Path | None:
+        """As `canonical_file`, for the copy of a template of workspaces."""
+        try:
+            packed = self._sources.template(name, self._templates[name])
+        except (KeyError, ConfigurationError, OSError):
+            return None
+        return self._sources.files[name] if packed.digest == self.saved.digest(name) else None
 
     def _rows_of_source(self, name: str, task: Task) -> Rows | None:
         try:

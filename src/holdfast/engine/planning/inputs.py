@@ -73,6 +73,10 @@ def input_name(task: str, entry: TaskSpec) -> str:
     return f"datasets/{entry.dataset}" if entry.dataset else f"tasks/{task}"
 
 
+TEMPLATES = ("workspaces/", "axes/")
+"""How the names of copies begin that are templates of workspaces, or files that are laid over one."""
+
+
 def template_input(task: str) -> str:
     """The name of the copy of the template of a task's workspaces."""
     return f"workspaces/{task}"

@@ -15,13 +15,13 @@ from holdfast.engine.scheduling.concurrency_limits import Limit
 FIRST_MARK = 16
 
 
-def first_mark(concurrency_limit: int, planned: int) -> int:
-    """The mark that a session starts with.
+def first_mark(at_once: int, to_run: int) -> int:
+    """The mark that a session starts with: `at_once` trials may be solved at once, `to_run` are run at all.
 
     A trial that makes one call at a time has none in flight when its capacity is free again, so trials of that kind
-    need no more than this; others raise it.
+    need no more than this; others raise it, and so do scorers that call models.
     """
-    return max(1, min(FIRST_MARK, concurrency_limit, planned))
+    return max(1, min(FIRST_MARK, at_once, to_run))
 
 
 class AdmissionMark:

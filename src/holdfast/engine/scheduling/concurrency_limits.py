@@ -6,9 +6,11 @@ paths of the fields in the resolved eval.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from holdfast.errors import UsageError
 from holdfast.run.core.records import STAGES
-from holdfast.spec import EvalSpec, StageLimits
+from holdfast.spec import EvalSpec, StageLimits, TaskSpec
 from holdfast.suggestions import did_you_mean
 
 RUN_LIMIT = "runner.concurrency_limit"
@@ -92,6 +94,29 @@ class EvalLimits:
         """Sets the limits of the run and its tasks as the eval has them now."""
         for name, maximum in _maxima(spec).items():
             self.set_maximum(name, maximum)
+
+
+def most_solved_at_once(spec: EvalSpec) -> int:
+    """How many trials the limits of an eval let solve at once."""
+    found = [
+        spec.runner.concurrency_limit,
+        spec.runner.concurrency_limits.solve,
+        _sum_of_limits(map(_of_task, spec.tasks.values())),
+    ]
+    found.append(_sum_of_limits(model.concurrency_limit for model in spec.models.values()))
+    return min(limit for limit in found if limit is not None)
+
+
+def _of_task(task: TaskSpec) -> int | None:
+    own = (task.runner.concurrency_limit, task.runner.concurrency_limits.solve)
+    return min((limit for limit in own if limit is not None), default=None)
+
+
+def _sum_of_limits(limits: Iterable[int | None]) -> int | None:
+    """What several may have together; None if one of them has no limit, or there are none."""
+    found = list(limits)
+    known = [limit for limit in found if limit is not None]
+    return sum(known) if found and len(known) == len(found) else None
 
 
 def _task_path(task: str) -> str:

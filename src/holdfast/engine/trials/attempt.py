@@ -14,7 +14,7 @@ from holdfast.engine.trials.history import AttemptState
 from holdfast.engine.trials.running_trial import RunningTrial
 from holdfast.engine.trials.scopes import CURRENT_SCOPE
 from holdfast.engine.trials.scoring import Scoring, TaskScorers
-from holdfast.engine.trials.stages.stage_outcomes import KeptFrom, is_beyond, kept_step
+from holdfast.engine.trials.stages.stage_outcomes import KeptFrom, is_beyond, kept_step, outcomes_in
 from holdfast.engine.trials.steps import unused_replies
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.models.redaction import redact, redact_json
@@ -31,7 +31,7 @@ from holdfast.run.core.records import (
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.states import failed_slot
 from holdfast.tasks.answer import Answer, as_answer
-from holdfast.tasks.stages import StagedSolver, is_staged
+from holdfast.tasks.stages import StagedSolver, WorkLost, cited_artifacts, is_staged
 
 if TYPE_CHECKING:
     from holdfast.engine.trials.stages.staged_solving import StagedSolving
@@ -64,6 +64,8 @@ class Attempt:
         self._staged: StagedSolving | None = None
         self.is_worth_a_retry = True
         """Whether another attempt may help where this one fails."""
+        self.work_is_lost = False
+        """Whether it has failed because what one of its stages had left is gone: the next one starts from nothing."""
 
     async def run(self, grant: CapacityGrant) -> TrialRecord:
         """The record of how the attempt ended; it is not yet written."""
@@ -139,7 +141,7 @@ class Attempt:
         state, replies = self._state, self._trial.account.replies
         attempt, bought = state.attempt + 1, max(state.bought_before, replies)
         staged = self._staged
-        if staged is None or SOLVE not in staged.outcomes:
+        if staged is None or SOLVE not in staged.outcomes or self.work_is_lost:
             return AttemptState(attempt, state.first, bought_before=bought)
         kept_from = KeptFrom(state.attempt, staged.stage)
         kept = kept_step(self._planned.key, attempt, kept_from, staged.outcomes)
@@ -182,6 +184,7 @@ class Attempt:
     def _failed_end(self, outcome: Outcome) -> TrialRecord:
         status = Status.FAILED
         self.is_worth_a_retry = outcome.is_worth_a_retry
+        self.work_is_lost = isinstance(outcome.error, WorkLost)
         if outcome.is_blocked:
             status = Status.BLOCKED
         elif outcome.is_infrastructure:
@@ -238,4 +241,12 @@ class Attempt:
             error=error,
             samplings=self._samplings(unused),
             paused=paused,
+            artifacts=self._artifacts() if status is not Status.UNFINISHED else {},
         )
+
+    def _artifacts(self) -> dict[str, str]:
+        """The files that its stages have kept, also those that an earlier session or attempt has run."""
+        if self.solver_in_stages is None:
+            return {}
+        outcomes = self._staged.outcomes if self._staged is not None else outcomes_in(self._state.steps)
+        return {**cited_artifacts(self.solver_in_stages, outcomes), **self._trial.artifacts}

@@ -129,7 +129,8 @@ class TrialRunner:
         try:
             end = await attempt.run(grant)
             # Counted from the first recorded attempt, so that an interrupt between two of them grants no further ones.
-            has_retries = state.attempt - state.first < planned.task.max_retries
+            # Work that was lost is nobody's failure: one more for it, and no more, in case it is lost every time.
+            has_retries = state.attempt - state.first < planned.task.max_retries + attempt.work_is_lost
             will_retry = end.status is Status.FAILED and has_retries and attempt.is_worth_a_retry
             if will_retry:
                 end = msgspec.structs.replace(end, will_retry=True)
@@ -141,6 +142,9 @@ class TrialRunner:
             if attempt.solver_in_stages is not None and end.status is not Status.UNFINISHED and not will_retry:
                 await clean_up(self._environment, attempt.solver_in_stages, trial, end.status)
             following = attempt.following() if will_retry else None
+            if attempt.work_is_lost and following is not None:
+                # It says nothing of the task: whether other trials fail as well is not waited for.
+                return following
             has_to_wait = self._watch.attempt_ended(planned, end, is_first=state.attempt == state.first)
             if following is not None and has_to_wait:
                 self._waiting[planned.key] = following

@@ -79,6 +79,7 @@ class RunningTrial:
         "_system",
         "account",
         "activity",
+        "artifacts",
         "attempt",
         "key",
         "sample",
@@ -119,6 +120,8 @@ class RunningTrial:
         self._actions: DurableSteps | None = None
         self._samplings: dict[str, SamplingSummary] = {}
         """By the path of their scope, how samplings went."""
+        self.artifacts: dict[str, str] = {}
+        """The files that its stages have kept in the run, for its end to cite."""
         self._is_over = False
         CURRENT_CONVERSATION.set(EMPTY_CONVERSATION)
 
@@ -167,6 +170,10 @@ class RunningTrial:
     def model_name(self) -> str:
         """The name of the model at its provider."""
         return self._asked.model.spec.model
+
+    def cite_artifacts(self, files: Mapping[str, str]) -> None:
+        """The end of the attempt will cite these files in `artifacts/<trial>`, each by the digest of its content."""
+        self.artifacts |= files
 
     @property
     def run_root(self) -> Path:

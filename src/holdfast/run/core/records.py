@@ -500,6 +500,9 @@ class TrialRecord(Record, frozen=True):
     """
     error: Failure | None = None
     artifacts: dict[str, str] = {}
+    """The files of the attempt in `artifacts/TRIAL`, by their paths there, with the digests of their contents; none for
+    an attempt that is not finished.
+    """
     will_retry: bool = False
     """It failed, and another attempt was to follow at once."""
     samplings: tuple[SamplingSummary, ...] = ()

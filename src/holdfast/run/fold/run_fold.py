@@ -33,7 +33,7 @@ from holdfast.run.fold.rows.fold_tables import (
 )
 from holdfast.run.fold.rows.score_slot import UNSCORED
 from holdfast.run.fold.rows.spent import Spent, SpentFigures
-from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, SCORE, TrialRow
+from holdfast.run.fold.rows.trial_row import INTERRUPTED, NOT_SCORED, SCORE, DecidingEnd, TrialRow
 from holdfast.run.fold.states import (
     FINISHED,
     NOT_STARTED,
@@ -529,6 +529,11 @@ class RunFold:
         query = f"SELECT {_COLUMNS} FROM trials WHERE key = ?"  # noqa: S608
         row = next(self._query(query, (pack_key(key),)), None)
         return self._trial(*row) if row is not None else None
+
+    def deciding_end(self, key: str) -> DecidingEnd | None:
+        """The end that decides about a trial; None if it has not ended."""
+        trial = self.find(key)
+        return trial.row.end if trial is not None else None
 
     def _trial(self, key: bytes | str, standing: int, data: bytes, places: bytes) -> FoldedTrial:
         row, known = unpack_row(data), self.standings[standing]

@@ -37,21 +37,22 @@ from holdfast.run.core.records import (
     NoteRecord,
     SessionEndRecord,
     SessionRecord,
-    TrialRecord,
     with_applied,
 )
 from holdfast.run.core.run_id import refuse_newer
 from holdfast.run.fold.acknowledged_frames import is_noted_damage
 from holdfast.run.fold.entries import AnyEntry, StepEntry, entry_of_line
 from holdfast.run.fold.fold_writer import FoldWriter
+from holdfast.run.fold.rows.cited_artifacts import CITED_SCHEMA, CitedArtifacts
 from holdfast.run.fold.rows.fold_tables import SCHEMA
 from holdfast.run.fold.run_fold import RunFold
 from holdfast.storage.filesystem import FileSystem, RealFileSystem, read_bytes
 
 _OF_SESSIONS = b'{"type":"session', b'{"type":"applied"', b'{"type":"note","kind":"served"'
-_HEADS = (*_OF_SESSIONS, b'{"type":"trial"', b'{"type":"score"')
+_TRIAL = b'{"type":"trial"'
+_HEADS = (*_OF_SESSIONS, _TRIAL, b'{"type":"score"')
 _HEADS_1 = (*_HEADS, b'{"type":"step"')
-_CITATION, _ARTIFACTS, _HEAD_BYTES = b'"blob":"', b'"artifacts":{', 1 << 16
+_CITATION, _HEAD_BYTES = b'"blob":"', 1 << 16
 _NO_PLACE = 0
 
 
@@ -69,7 +70,10 @@ class RunScan:
         self.sessions: list[SessionRecord] = []
         self.ends: list[SessionEndRecord] = []
         self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._db.executescript(f"BEGIN;{SCHEMA}CREATE TABLE cited (name TEXT PRIMARY KEY, digest TEXT) WITHOUT ROWID;")
+        self._db.executescript(
+            f"BEGIN;{SCHEMA}{CITED_SCHEMA}CREATE TABLE blobs (digest TEXT PRIMARY KEY) WITHOUT ROWID;"
+        )
+        self._artifacts = CitedArtifacts(self._db)
         self._seen, self._writer = SeenFrames(), FoldWriter()
         self._writer.begin(self._db)
 
@@ -91,7 +95,7 @@ class RunScan:
         lines: dict[RecordId, bytes] = {}
         heads = _HEADS if frame.header.format > 1 else _HEADS_1
         for place, line in scan.picked(frame, heads, _CITATION):
-            self._note_files(line)
+            self._note_files(line, frame.record_id(place))
             if line.startswith(_OF_SESSIONS):
                 lines[frame.record_id(place)] = line
             elif line.startswith(heads):
@@ -102,22 +106,21 @@ class RunScan:
             if self._seen.add(frame.origin):
                 self._writer.add(frame.origin, _NO_PLACE, _NO_PLACE, entries)
 
-    def _note_files(self, line: bytes) -> None:
+    def _note_files(self, line: bytes, ident: RecordId) -> None:
         """Notes which files a record refers to; in the database, because they may be as many as trials."""
-        found: list[tuple[str, str]] = []
         if _CITATION in line[:_HEAD_BYTES] and (cited := citation(line)) is not None:
-            found.append((f"blobs/{cited.blob}", cited.blob))
-        elif _ARTIFACTS in line and isinstance(record := decode(line), TrialRecord):
-            found += [(f"artifacts/{record.trial}/{name}", digest) for name, digest in record.artifacts.items()]
-        if found:
             with self._lock:
-                self._db.executemany("INSERT OR REPLACE INTO cited VALUES (?,?)", found)
+                self._db.execute("INSERT OR REPLACE INTO blobs VALUES (?)", (cited.blob,))
+        elif line.startswith(_TRIAL):
+            with self._lock:
+                self._artifacts.add(line, ident)
 
     def cited_files(self) -> Iterator[tuple[str, str]]:
         """The files that records refer to, relative to the run, each with the digest of its content."""
         inputs = {item.digest for session in self.sessions for item in session.inputs.values() if item.copied}
         yield from ((f"inputs/{digest}", digest) for digest in sorted(inputs) if digest != UNKNOWN_DIGEST)
-        yield from self._query("SELECT name, digest FROM cited ORDER BY name")
+        yield from ((f"artifacts/{name}", digest) for name, digest in self._artifacts.counting(self.fold.deciding_end))
+        yield from ((f"blobs/{digest}", digest) for (digest,) in self._query("SELECT digest FROM blobs ORDER BY 1"))
 
     def scan_rest(self) -> None:
         """Adds the segments on disk that were not added yet; after that the questions below have answers.

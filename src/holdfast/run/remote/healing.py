@@ -8,22 +8,22 @@ has not changed since it was read. What is neither intact here nor there is name
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import closing
 from hashlib import md5
 from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.digests import file_digest
 from holdfast.errors import NotARun, StorageFailure
-from holdfast.journal import Journal
 from holdfast.journal.segment import parse_name
 from holdfast.journal.segment_scan import SegmentScan
-from holdfast.run.core.codec import decode
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import TrialRecord
+from holdfast.run.core.result_file import RESULT, ResultFileFault, read_result
 from holdfast.run.core.run_id import find_run_id
+from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.run_objects import content_digest_of, is_named_by_digest
-from holdfast.storage.filesystem import FileSystem, ReadFile, RealFileSystem
+from holdfast.storage.filesystem import ReadFile, RealFileSystem
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
 _MD5_DIGITS = 32
@@ -137,8 +137,8 @@ def heal_store(store: ObjectStore, layout: Layout) -> list[str]:
         if is_named_by_digest(key):
             is_intact = content_digest_of(path) == path.name
         else:
-            digests = _artifact_digests(layout) if digests is None else digests
-            is_intact = key in digests and file_digest(path) == digests[key]
+            digests = _cited_digests(layout, {_key(layout, one) for one in differing}) if digests is None else digests
+            is_intact = _is_intact_artifact(path, digests.get(key, ""))
         if is_intact:
             store.put_file(key, path)
         state = "was altered in" if key in there else "was missing in"
@@ -175,15 +175,20 @@ def _md5_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def _artifact_digests(layout: Layout, fs: FileSystem | None = None) -> dict[str, str]:
-    """The digests of artifacts that the ends of trials hold, by key; read only where something differs."""
-    fs = fs or RealFileSystem()
+def _cited_digests(layout: Layout, wanted: Collection[str]) -> dict[str, str]:
+    """The digests of these files that the ends that count hold, by key; read only where something differs."""
+    fs = RealFileSystem()
     try:
-        journal = Journal(fs, layout.journal, find_run_id(fs, layout))
+        run = find_run_id(fs, layout)
     except NotARun:
         return {}
-    found: dict[str, str] = {}
-    for _, line in journal.stream([], (b'{"type":"trial"',)):
-        if b'"artifacts":{' in line and isinstance(record := decode(line), TrialRecord):
-            found |= {f"artifacts/{record.trial}/{name}": digest for name, digest in record.artifacts.items()}
-    return found
+    with closing(RunScan(layout, run, fs)) as scan:
+        scan.scan_rest()
+        return {name: digest for name, digest in scan.cited_files() if name in wanted}
+
+
+def _is_intact_artifact(path: Path, digest: str) -> bool:
+    """Whether a file has the content that is on record; that of a result is vouched for by its own checksum."""
+    if digest:
+        return file_digest(path) == digest
+    return path.name == RESULT and not isinstance(read_result(path), ResultFileFault)

@@ -8,7 +8,7 @@ stages. All steps are kept where only they record the usage of a trial. A note n
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import lru_cache
@@ -21,6 +21,7 @@ from holdfast.journal import BlobStore, Journal
 from holdfast.run.core.codec import decode, head_of
 from holdfast.run.core.inputs import SourceFile
 from holdfast.run.core.layout import Layout
+from holdfast.run.core.recorded_code import recorded_code
 from holdfast.run.core.records import (
     OF_STAGE,
     OWN_SOURCES,
@@ -32,6 +33,7 @@ from holdfast.run.core.records import (
     ScoreRecord,
     SessionRecord,
     StepRecord,
+    TaskCode,
     TrialRecord,
 )
 from holdfast.run.core.session_contents import SessionContents
@@ -63,11 +65,21 @@ def copy_without_steps(scan: RunScan, root: Path) -> list[str]:
     last = scan.sessions[-1]
     inputs, warnings = _input_copies(scan.layout, last)
     # Only inputs that are really copied may be in the new record.
-    contents = replace(SessionContents.carried_over(last), inputs={})
+    contents = replace(SessionContents.carried_over(last), inputs={}, code=_whole_code(scan.sessions))
     session = create_run(root, contents, inputs=inputs, preload=_kept_records(scan))
     _copy_files(scan.layout, Layout(root))
     session.close("recovered")
     return warnings
+
+
+def _whole_code(sessions: Sequence[SessionRecord]) -> dict[str, TaskCode]:
+    """The code of the last session with its trees: the session that holds one is not in the new run."""
+    found = recorded_code(sessions)
+    # Where a tree is lost, that it was on record stays known.
+    return {
+        name: msgspec.structs.replace(code, tree_session=0) if code.tree is not None else code
+        for name, code in found.items()
+    }
 
 
 def _kept_records(scan: RunScan) -> Iterator[Record]:

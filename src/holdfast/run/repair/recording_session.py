@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.errors import RunHeld
-from holdfast.journal import SegmentPin
+from holdfast.journal import Damage, SegmentPin
 from holdfast.run.core.inputs import SourceFile, copy_inputs
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import SessionRecord
@@ -32,6 +33,16 @@ class RebuiltSession:
     """What could not be found; the plan is then unknown."""
 
 
+@dataclass(frozen=True)
+class DamagedCopy:
+    """A copy of an input that is damaged or missing in the run."""
+
+    name: str
+    damage: Damage
+    source: Path | None
+    """A file with exactly its content, made from the original; None if there is none."""
+
+
 class Planner(Protocol):
     """What a repair needs to know about evals; the engine implements it."""
 
@@ -40,6 +51,9 @@ class Planner(Protocol):
 
     def grid(self, reader: RunReader) -> tuple[RejectionReason, str]:
         """Why a result is not a trial of the planned grid, and why that grid could not be made, if it could not."""
+
+    def damaged_copies(self, reader: RunReader) -> list[DamagedCopy]:
+        """The copies of the last session's inputs that are not what they were."""
 
     def rebuild(self, config: dict[str, Any], layout: Layout) -> RebuiltSession:
         """The session that this configuration describes, in this run."""

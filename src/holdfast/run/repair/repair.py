@@ -1,6 +1,7 @@
 """Repair: rebuilds derived files from the journal, and recovers lost results from result files.
 
 - `config.yaml` and the index are rewritten from the journal where they are missing, damaged or contradict it.
+- A copy of an input that is damaged or missing is made again, if its original is still the same.
 - An intact result file whose trial has no such recorded end is recorded, marked `source: artifact`, in a separate
   session. A damaged file is listed, and never becomes a verdict; where file and journal differ, the journal wins.
 - Where no journal is left, or no session record in it, the session is rebuilt from `config.yaml`.
@@ -27,9 +28,9 @@ from holdfast.run.core.result_file import ResultFileFault
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.core.session_contents import SessionContents
 from holdfast.run.fold.acknowledged_frames import NOTABLE, damaged_segment
-from holdfast.run.fold.fold_writer import FoldWriter
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.backup import Backup
+from holdfast.run.repair.cited_files import CitedFiles
 from holdfast.run.repair.derived_files import DerivedFiles
 from holdfast.run.repair.rebuild_journal import rebuild_journal
 from holdfast.run.repair.recording_session import Planner, RepairSession
@@ -45,6 +46,7 @@ from holdfast.run.repair.result_file_comparison import (
 )
 from holdfast.run.session.open import open_session
 from holdfast.run.session.session import RunSession
+from holdfast.run.verify.verifying_fold import VerifyingFold
 from holdfast.storage import RealFileSystem, take_lease
 from holdfast.storage.filesystem import FileSystem
 from holdfast.storage.leases.local import find_holder, run_held
@@ -71,6 +73,7 @@ class RepairReport(msgspec.Struct, frozen=True):
     faults: list[ResultFileFault]
     conflicts: list[ResultConflict]
     missing: list[str]
+    """What is needed and was not found, and files that are damaged or missing and cannot be made again."""
     unrepaired: list[str]
     """Losses in the journal that no repair can mend; their trials are run again by a resume."""
     notes: list[str]
@@ -135,13 +138,17 @@ class _RepairWork:
 
     def _with_journal(self) -> RepairReport:
         derived = DerivedFiles(self.layout, self.fs, self.backup, self.planner.same)
-        with closing(RunReader(self.layout.root, self.fs, fold=FoldWriter())) as reader:
+        cited, fold = CitedFiles(self.layout, self.fs, self.backup), VerifyingFold()
+        with closing(RunReader(self.layout.root, self.fs, fold=fold)) as reader:
             derived.check(reader)
+            cited.check(reader, fold, self.planner)
             self._count_before(reader)
             pins = [state.pin() for state in reader.index.states()]
             session = self._next_session(reader)
             results = self._compare_results(session, reader)
             self._find_losses(reader, session, results.new_kept)
+        self.missing += cited.lost
+        self.changes.extend(cited.repair())
         self.changes.extend(derived.repair())
         if session is not None and (results.new or session.is_new or self.losses):
             if session.is_new:

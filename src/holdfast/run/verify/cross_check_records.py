@@ -8,13 +8,11 @@ file of a trial has the content that its record refers to, and every result file
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Protocol
 
 import msgspec
 
-from holdfast.digests import file_digest
 from holdfast.journal import Damage, DamageKind, RecordId
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.records import UNKNOWN_DIGEST, AnyRecord, SessionRecord, Status
@@ -50,8 +48,8 @@ class RecordCrossCheck:
         """Forgets what was added: the journal is read from its beginning."""
         self._records.clear()
 
-    def check(self, frames: RunReader, artifacts: Mapping[str, str]) -> list[Damage]:
-        """Every difference; `frames` is the run folded from its frames, `artifacts` are files that records cite."""
+    def check(self, frames: RunReader) -> list[Damage]:
+        """Every difference; `frames` is the run folded from its frames."""
         return [
             *self._check_steps(),
             *self._check_answers(frames),
@@ -59,7 +57,6 @@ class RecordCrossCheck:
             *self._check_scorers(frames),
             *self._check_plan(frames),
             *self._check_grid(frames),
-            *self._check_files(artifacts),
             *self._check_results(frames),
         ]
 
@@ -149,12 +146,6 @@ class RecordCrossCheck:
         strangers = [trial.key for trial in frames.fold.trials() if trial.key not in grid]
         yield from _trials_damage(DamageKind.COUNT, strangers, "are recorded but not part of the planned grid")
 
-    def _check_files(self, artifacts: Mapping[str, str]) -> Iterator[Damage]:
-        for name, digest in artifacts.items():
-            path = self._layout.artifacts / name
-            if path.is_file() and (problem := _file_problem(path, digest)):
-                yield Damage(DamageKind.CHANGED, f"artifacts/{name}", problem, keys=(name.partition("/")[0],))
-
     def _check_results(self, frames: RunReader) -> Iterator[Damage]:
         for found in read_results(self._layout):
             self.results += 1
@@ -194,13 +185,6 @@ def _agrees(value: float, given: set[float | None] | None) -> bool:
 
 def _scorers_by_plan(session: SessionRecord) -> dict[tuple[str, str], set[str]]:
     return {(entry.task, entry.model): set(entry.scorers) for entry in session.plan}
-
-
-def _file_problem(path: Path, digest: str) -> str:
-    try:
-        return "" if file_digest(path) == digest else "its content differs from the digest in the trial's record"
-    except OSError as error:
-        return f"it cannot be read: {error.strerror}"
 
 
 def _trials_damage(kind: DamageKind, keys: list[str], detail: str) -> Iterator[Damage]:

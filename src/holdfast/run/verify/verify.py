@@ -9,9 +9,11 @@ that a crash left is reported, and is not damage.
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import msgspec
 
+from holdfast.digests import file_digest
 from holdfast.journal import Damage, DamageKind
 from holdfast.journal.damage import attach_to_causes
 from holdfast.run.core.config_file import header_differences
@@ -60,7 +62,7 @@ def verify_run(reader: RunReader, deep: RecordCrossCheck | None = None) -> Verif
         notes: list[str] = []
         if deep is not None:
             noted = frames.noted_damage()
-            found = attach_to_causes([*noted, *damage], deep.check(frames, fold.artifacts))
+            found = attach_to_causes([*noted, *damage], deep.check(frames))
             damage, notes = found[len(noted) :], [text for item in found[: len(noted)] for text in item.consequences]
         return _verification(reader, frames, fold, damage, notes)
 
@@ -81,7 +83,7 @@ def _verification(
         sessions=len(frames.sessions),
         blobs=len(fold.blobs),
         inputs=len({item.digest for session in frames.sessions for item in session.inputs.values() if item.copied}),
-        artifacts=len(fold.artifacts),
+        artifacts=sum(1 for _ in fold.artifacts.counting(frames.fold.deciding_end)),
         results=deep.results if deep else 0,
         grid=len(deep.grid) if deep and deep.grid is not None else 0,
         torn_bytes=sum(item.length for item in damage if item.kind is DamageKind.TORN),
@@ -113,18 +115,32 @@ def _check_blob(frames: RunReader, digest: str, fold: VerifyingFold) -> Damage |
 
 
 def _check_artifacts(frames: RunReader, fold: VerifyingFold) -> list[Damage]:
-    directory = frames.layout.artifacts
-    missing = [name for name in fold.artifacts if not (directory / name).is_file()]
-    damage = [
-        Damage(DamageKind.MISSING, f"artifacts/{name}", "a trial's record names it, and it does not exist")
-        for name in missing
-    ]
+    directory, damage = frames.layout.artifacts, artifact_damage(frames, fold)
     trials = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
     # Artifacts are uploaded before the records of their trials.
     unknown = [name for name in trials if frames.fold.find(name) is None and not frames.not_uploaded_yet]
     return damage + [
         Damage(DamageKind.COUNT, f"artifacts/{name}", "the journal has no record of this trial") for name in unknown
     ]
+
+
+def artifact_damage(frames: RunReader, fold: VerifyingFold) -> list[Damage]:
+    """The files of trials that are not what the records of their ends say."""
+    directory, cited = frames.layout.artifacts, fold.artifacts.counting(frames.fold.deciding_end)
+    found = (_check_artifact(directory, name, digest) for name, digest in cited)
+    return [damage for damage in found if damage is not None]
+
+
+def _check_artifact(directory: Path, name: str, digest: str) -> Damage | None:
+    path, where, keys = directory / name, f"artifacts/{name}", (name.partition("/")[0],)
+    if not path.is_file():
+        return Damage(DamageKind.MISSING, where, "a trial's record names it, and it does not exist", keys=keys)
+    try:
+        is_same = file_digest(path) == digest
+    except OSError as error:
+        return Damage(DamageKind.UNREADABLE, where, f"it cannot be read: {error.strerror}", keys=keys)
+    problem = "its content differs from the digest in the trial's record"
+    return None if is_same else Damage(DamageKind.CHANGED, where, problem, keys=keys)
 
 
 def _check_counts(frames: RunReader) -> list[Damage]:

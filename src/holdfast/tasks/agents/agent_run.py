@@ -35,6 +35,8 @@ from holdfast.terminal.text import quantity
 
 AGENT = "agent"
 """Under this name a reply has what is recorded of the agent beside its message."""
+WORKSPACE = "workspace"
+"""Under this name that has the workspace in which the agent has worked."""
 _LIMITED = "rate_limited"
 _ENDED = "ended.json"
 _MESSAGE_CHARACTERS = 200_000
@@ -209,6 +211,9 @@ class AgentRun:
         if output.cost is not None:
             told["reported_cost"] = output.cost
         told["ended"].pop("tree", None)
+        # On disk before the reply is: what is captured after a power loss is what the agent has left.
+        if (used := self._directory.used()) is not None:
+            told[WORKSPACE] = msgspec.to_builtins(used)
         return Reply(
             content=message,
             finish="stop",

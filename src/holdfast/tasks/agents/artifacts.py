@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,12 @@ class TrialArtifacts:
             (self._root / name).chmod(0o755)
         place = str((self._root / name).relative_to(self._run))
         return {"path": place, "bytes": len(data), "digest": content_digest(data)}
+
+
+def cited_files(*kept: object) -> dict[str, str]:
+    """What records say of files that were kept, as the end of a trial cites them: paths in the trial's directory."""
+    found = [one for one in kept if isinstance(one, Mapping) and {"path", "digest"} <= one.keys()]
+    return {str(one["path"]).split("/", 2)[-1]: str(one["digest"]) for one in found}
 
 
 def read_own_file(path: Path, most: int) -> bytes:

@@ -23,9 +23,9 @@ from holdfast.processes.program import ProgramEnd
 from holdfast.spec import AgentSpec, WorkspaceSpec
 from holdfast.spec.whole_numbers import convert_arguments
 from holdfast.storage.operating_system import names_processes
-from holdfast.tasks.agents.agent_run import AGENT, AgentRun
+from holdfast.tasks.agents.agent_run import AGENT, WORKSPACE, AgentRun
 from holdfast.tasks.agents.agent_workspace import SHOWN, AgentWorkspace
-from holdfast.tasks.agents.artifacts import TrialArtifacts
+from holdfast.tasks.agents.artifacts import TrialArtifacts, cited_files
 from holdfast.tasks.agents.command_check import check_commands, check_program
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import forget_waits
@@ -33,19 +33,17 @@ from holdfast.tasks.agents.sandbox import sandbox_named
 from holdfast.tasks.answer import Answer
 from holdfast.tasks.sample import Sample
 from holdfast.tasks.solver import Generate, Prompts, generate
-from holdfast.tasks.stages import Stage
+from holdfast.tasks.stages import Stage, WorkLost
 from holdfast.tasks.trial_interface import Trial
 from holdfast.tasks.workspaces.capture import capture_value, capture_workspace
 from holdfast.tasks.workspaces.git_command import git_command
-from holdfast.tasks.workspaces.trial_directory import TrialDirectory, remove_unfinished
+from holdfast.tasks.workspaces.trial_directory import TrialDirectory, UsedWorkspace, remove_unfinished
 from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
 
 REVISION = 1
 """Raised whenever the same task gives an agent another workspace, another prompt or another answer."""
 _PATCH_CHARACTERS = 200_000
-_KEPT_ALWAYS = "unfinished"
-_WORKSPACE = "workspace"
-"""In the outcome of solving: which workspace the agent has worked in."""
+_KEPT_ALWAYS, _LOST = "unfinished", "lost"
 
 
 class AgentFailed(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
@@ -55,7 +53,7 @@ class AgentFailed(HoldfastError):  # noqa: N818 - reads as a sentence where it i
 
 
 class WorkspaceLost(HoldfastError):  # noqa: N818 - as above
-    """The workspace of a trial whose agent has worked is not on this machine."""
+    """The workspace of a trial whose agent has worked is not on this machine, or is that of other work."""
 
     kind = "task"
 
@@ -145,26 +143,36 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         finally:
             CURRENT_AGENT_CALL.reset(token)
         told = dict(reply.other.get(AGENT, {}))
+        # Also those of an agent that has failed.
+        cast("PlacedTrial", trial).cite_artifacts(self.cited_artifacts({"solve": told}))
         if failed := told.get("failed"):
             raise AgentFailed(failed)
-        return {"message": reply.content, **told, **_used_workspace(self._place(trial))}
+        return {"message": reply.content, **told}
 
     async def _capture(self, trial: Trial, outcomes: Mapping[str, Any]) -> dict[str, Any]:
         """What the agent has changed is on record before a check can change the workspace."""
         place = self._place(trial)
-        _check_workspace(place, outcomes["solve"].get(_WORKSPACE))
+        used = msgspec.convert(outcomes["solve"].get(WORKSPACE), UsedWorkspace | None)
+        _check_workspace(place, used)
         artifacts = TrialArtifacts(place.run, cast("PlacedTrial", trial).key, place.attempt)
-        found = await trial.step("changes", partial(self._changes, place, artifacts))
+        found = await trial.step("changes", partial(self._changes, place, artifacts, used))
+        if lost := found.get(_LOST):
+            raise WorkLost(f"The workspace {place.directory.workspace} cannot be captured: {lost}.")
         checks = [
             await trial.step(f"check-{number}", partial(self._check, place, artifacts, number, command))
             for number, command in enumerate(self.workspace.checks, 1)
         ]
         return {**found, "checks": checks}
 
-    async def _changes(self, place: AgentWorkspace, artifacts: TrialArtifacts) -> dict[str, Any]:
-        return await in_thread(self._captured, place, artifacts)
+    async def _changes(
+        self, place: AgentWorkspace, artifacts: TrialArtifacts, used: UsedWorkspace | None
+    ) -> dict[str, Any]:
+        return await in_thread(self._captured, place, artifacts, used)
 
-    def _captured(self, place: AgentWorkspace, artifacts: TrialArtifacts) -> dict[str, Any]:
+    def _captured(self, place: AgentWorkspace, artifacts: TrialArtifacts, used: UsedWorkspace | None) -> dict[str, Any]:
+        # An attempt that keeps the work of an earlier one finds what the checks of that one have made as well.
+        if used is not None and used.attempt == place.attempt and (lost := place.directory.change_since(used)):
+            return {_LOST: lost}
         found = capture_workspace(place.directory, place.file, place.overlays, self.agent.limits.output)
         # The file keeps every byte; the text is for reading.
         raw = redact(found.patch.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -196,8 +204,14 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
             "diff": captured["diff"],
             "both": "\n\n".join(filter(None, (solved["message"], captured["diff"]))),
         }
-        known = {name: value for name, value in solved.items() if name != _WORKSPACE}
+        known = {name: value for name, value in solved.items() if name != WORKSPACE}
         return Answer(texts[self.agent.answer], value={**captured, **known})
+
+    def cited_artifacts(self, outcomes: Mapping[str, Any]) -> dict[str, str]:
+        """The files in the run that the outcomes of stages name."""
+        solved, captured = outcomes.get("solve", {}), outcomes.get("capture", {})
+        checks = [check.get("file") for check in captured.get("checks", ())]
+        return cited_files(*solved.get("outputs", {}).values(), captured.get("diff_file"), *checks)
 
     async def clean_up(self, trial: Trial, status: str) -> None:
         """Removes the workspace of a trial that has ended, or keeps it."""
@@ -208,21 +222,17 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         await in_thread(TrialDirectory(placed.run_root, placed.key).remove)
 
 
-def _used_workspace(place: AgentWorkspace) -> dict[str, Any]:
-    ready = place.directory.ready()
-    return {_WORKSPACE: {"attempt": ready.attempt, "place": ready.place}} if ready is not None else {}
-
-
-def _check_workspace(place: AgentWorkspace, used: Mapping[str, Any] | None) -> None:
-    """Raises WorkspaceLost unless the workspace is the one that the agent has worked in."""
+def _check_workspace(place: AgentWorkspace, used: UsedWorkspace | None) -> None:
+    """Raises WorkLost if the workspace is gone, and WorkspaceLost if it is not the one that the agent has worked in."""
     ready, where = place.directory.ready(), place.directory.workspace
     hint = "Resume the run on the machine that has it, or with --from prepare."
     if ready is None:
-        raise WorkspaceLost(f"The workspace {where}, in which the agent has worked, is not on this machine.", hint=hint)
-    if used is not None and (ready.attempt, ready.place) != (used["attempt"], used["place"]):
+        text = f"The workspace {where}, in which the agent has worked, is not on this machine."
+        raise WorkLost(text) if used is not None and used.place == str(where) else WorkspaceLost(text, hint=hint)
+    if used is not None and (ready.attempt, ready.place) != (used.attempt, used.place):
         raise WorkspaceLost(
             f"The workspace {where} is that of attempt {ready.attempt} in {ready.place}; the agent has worked in that"
-            f" of attempt {used['attempt']} in {used['place']}.",
+            f" of attempt {used.attempt} in {used.place}.",
             hint=hint,
         )
 

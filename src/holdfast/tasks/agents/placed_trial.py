@@ -25,6 +25,9 @@ class PlacedTrial(Trial, Protocol):
     def axis_copies(self) -> Mapping[str, PackedTemplate]:
         """The files of its axis values, as the run keeps them; what comes later is laid over what comes before."""
 
+    def cite_artifacts(self, files: Mapping[str, str]) -> None:
+        """The end of the attempt will cite these files in `artifacts/<trial>`, each by the digest of its content."""
+
     @property
     def run_root(self) -> Path:
         """The directory of the run on this machine."""

@@ -14,8 +14,11 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.digests import content_digest
 from holdfast.errors import UsageError
 from holdfast.processes.left_processes import end_left_processes
+from holdfast.processes.supervisor_main import tree_digest
+from holdfast.storage.operating_system import sync_filesystem
 
 WORKSPACES = "workspaces"
 REPOSITORIES = ".repositories"
@@ -34,6 +37,17 @@ class Ready(msgspec.Struct, frozen=True):
     inode: int
     used: bool = False
     """Whether an agent was started in it since."""
+
+
+class UsedWorkspace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A workspace as an agent has left it: by this, what was captured is known to be that agent's work."""
+
+    attempt: int
+    place: str
+    tree: str = ""
+    """A digest of names, types, sizes and times of all files in it; empty if there are too many."""
+    base: str = ""
+    """The digest of what is noted of it as it was before."""
 
 
 class TrialDirectory:
@@ -102,6 +116,29 @@ class TrialDirectory:
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode((self.state / _READY).read_bytes(), type=Ready)
         return None
+
+    def used(self) -> UsedWorkspace | None:
+        """The workspace that an agent has left here, on disk when this returns; None if there is none.
+
+        Raises:
+            OSError: it could not be written to disk, or what is noted of it cannot be read.
+        """
+        ready = self.ready()
+        if ready is None:
+            return None
+        sync_filesystem(self.root)
+        base = content_digest(self.base.read_bytes())
+        return UsedWorkspace(ready.attempt, ready.place, tree_digest(str(self.workspace)), base)
+
+    def change_since(self, used: UsedWorkspace) -> str:
+        """What has become of a workspace that an agent has left here, in words; empty if it is the same."""
+        try:
+            if used.base and content_digest(self.base.read_bytes()) != used.base:
+                return "what was noted of it before the agent's work is damaged"
+        except OSError:
+            return "what was noted of it before the agent's work is missing"
+        is_same = not used.tree or tree_digest(str(self.workspace)) == used.tree
+        return "" if is_same else "its files are not as the agent has left them"
 
     def is_fresh(self, identity: str, attempt: int) -> bool:
         """Whether the workspace is as it was prepared, for this attempt, in this place."""

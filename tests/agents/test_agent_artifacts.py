@@ -1,0 +1,132 @@
+"""The files of an agent's work are on record: verify, repair and forks know them (recovery 20, 21 and 39)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agents.agent_evals import agent_eval, make_template
+from program import until
+
+WORKS = "Path('made').write_text(sys.argv[0]); print('done')"
+KEPT = {"stdout", "stderr", "prompt.txt", "replay.sh", "diff.patch", "check-1.txt"}
+
+
+def worked(holdfast, tmp_path, **options):
+    """A finished run with one check; the directory of its only trial's files."""
+    make_template(tmp_path)
+    eval_ = agent_eval(tmp_path, WORKS, workspace={"checks": ["echo checked"]}, **options)
+    holdfast("run", eval_, "--run-dir", "r")
+    (place,) = (tmp_path / "r" / "artifacts").iterdir()
+    return place
+
+
+def cited(holdfast, run="r"):
+    return set(holdfast.records(run, "trial")[-1].get("artifacts", {}))
+
+
+@pytest.mark.parametrize(("name", "becomes"), [("stdout", "missing"), ("diff.patch", "damaged")])
+def test_recovery_21_a_missing_or_damaged_file_of_an_agent_is_named(holdfast, tmp_path, name, becomes):
+    place = worked(holdfast, tmp_path)
+    assert cited(holdfast) == KEPT
+    holdfast("verify", "r", "--deep", code=0)
+    if becomes == "missing":
+        (place / name).unlink()
+    else:
+        (place / name).write_bytes(b"other")
+    (damage,) = holdfast.json("verify", "r", code=1)["damage"]
+    assert damage["where"] == f"artifacts/{place.name}/{name}"
+    assert len(holdfast.json("verify", "r", "--deep", code=1)["damage"]) == 1
+    told = holdfast.json("repair", "r", code=1)
+    assert f"artifacts/{place.name}/{name}" in json.dumps(told)
+
+
+def test_only_the_files_of_the_attempt_that_counts_are_checked(holdfast, tmp_path):
+    """A redo has files of its own; what becomes of those of the earlier attempt is no damage."""
+    place = worked(holdfast, tmp_path)
+    holdfast("resume", "r", "--redo", "status=valid", code=0)
+    assert cited(holdfast) == {f"attempt-2/{name}" for name in KEPT}
+    (place / "stdout").unlink()
+    assert holdfast.json("verify", "r", "--deep", code=0)["artifacts"] == len(KEPT)
+    (place / "attempt-2" / "stdout").unlink()
+    holdfast("verify", "r", code=1)
+
+
+@pytest.mark.parametrize(("stage", "own"), [("score", set()), ("capture", {"diff.patch", "check-1.txt"})])
+def test_an_attempt_from_a_stage_on_cites_the_files_that_it_keeps(holdfast, tmp_path, stage, own):
+    """Experiments 15."""
+    make_template(tmp_path)
+    eval_ = agent_eval(tmp_path, WORKS, workspace={"checks": ["echo checked"], "keep": "always"})
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    holdfast("resume", "r", "--from", stage, code=0)
+    assert cited(holdfast) == (KEPT - own) | {f"attempt-2/{name}" for name in own}
+    holdfast("verify", "r", "--deep", code=0)
+
+
+def test_experiments_5_a_trial_that_was_killed_while_it_was_scored_cites_its_files(holdfast, tmp_path):
+    """No stage runs in the session that finishes it."""
+    make_template(tmp_path)
+    (tmp_path / "score.py").write_text(
+        "import time\nfrom pathlib import Path\n"
+        "async def slow(trial, answer):\n"
+        f"    Path({str(tmp_path / 'scoring')!r}).touch()\n"
+        f"    while not Path({str(tmp_path / 'go')!r}).exists():\n        time.sleep(0.02)\n"
+        "    return 1.0\n"
+    )
+    eval_ = agent_eval(tmp_path, WORKS, workspace={"checks": ["echo checked"]}, scorers=["score.py:slow"])
+    started = holdfast.start("run", eval_, "--run-dir", "r")
+    until((tmp_path / "scoring").exists, "it is scored")
+    started.kill()
+    (tmp_path / "go").touch()
+    holdfast("resume", "r", code=0)
+    assert cited(holdfast) == KEPT
+
+
+def test_the_files_of_an_agent_that_has_failed_are_on_record(holdfast, tmp_path):
+    make_template(tmp_path)
+    holdfast("run", agent_eval(tmp_path, "print('no'); sys.exit(3)"), "--run-dir", "r")
+    assert cited(holdfast) == {"stdout", "stderr", "prompt.txt", "replay.sh"}
+    (place,) = (tmp_path / "r" / "artifacts").iterdir()
+    holdfast("verify", "r", code=0)
+    (place / "stdout").write_text("yes")
+    assert f"{place.name}/stdout" in holdfast.json("verify", "r", code=1)["damage"][0]["where"]
+
+
+def template_copy(holdfast, run):
+    saved = holdfast.records(run.name, "session")[0]["inputs"]["workspaces/t"]
+    return run / "inputs" / saved["digest"]
+
+
+@pytest.mark.parametrize("verb", ["repair", "resume"])
+@pytest.mark.parametrize("becomes", ["missing", "damaged"])
+def test_recovery_48_the_copy_of_a_template_is_made_again_from_its_original(holdfast, tmp_path, verb, becomes):
+    place = worked(holdfast, tmp_path, samples=1)
+    copy = template_copy(holdfast, tmp_path / "r")
+    was = copy.read_bytes()
+    if becomes == "missing":
+        copy.unlink()
+    else:
+        copy.write_bytes(was[:700])
+    holdfast("verify", "r", code=1)
+    if verb == "repair":
+        told = holdfast.json("repair", "r", code=0)
+        assert copy.name in told["changes"][0]
+        assert bool(told["backup"]) is (becomes == "damaged")
+    else:
+        holdfast("resume", "r", "--redo", "status=valid", code=0)
+        assert (place / "attempt-2" / "diff.patch").read_bytes() == (place / "diff.patch").read_bytes()
+    assert copy.read_bytes() == was
+    holdfast("verify", "r", code=0)
+
+
+def test_recovery_48_a_copy_whose_original_has_changed_is_named(holdfast, tmp_path):
+    """Not "nothing to repair"."""
+    worked(holdfast, tmp_path)
+    copy = template_copy(holdfast, tmp_path / "r")
+    copy.write_bytes(b"damaged")
+    (tmp_path / "template" / "main.py").write_text("print('two')\n")
+    told = holdfast.json("repair", "r", code=1)
+    assert copy.name in told["missing"][0] and "workspaces/t" in told["missing"][0]
+    assert copy.read_bytes() == b"damaged"
+    assert "nothing to repair" not in holdfast("repair", "r", code=1).out.lower()
