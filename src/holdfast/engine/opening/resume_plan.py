@@ -70,6 +70,7 @@ from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.stages import is_staged
 from holdfast.tasks.task import Task
+from holdfast.tasks.task_code import raised_parts
 
 
 def _is_cost_limited(task: Task) -> bool:
@@ -214,6 +215,7 @@ class ResumeComparison:
             {name: found for name, (_, found) in templates.items()},
             {name: self._axis_files_now(task) for name, task in made.items() if name in self._code},
             self._unsteady,
+            {name: raised_parts(made[name], code, offered[name]) for name, code in self._code.items() if name in made},
         )
         decision = decide(saved, now, self._freely(), rescoring=self._rescoring)
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
@@ -360,26 +362,23 @@ class ResumeComparison:
         from holdfast.engine.opening.comparing.ways_out import WaysOut  # noqa: PLC0415 - for a refusal only
 
         ways = WaysOut(self._reader, self._saved, self._offer, self._given)
-        is_accepted = self._is_accepted_unchanged()
-        return list(ways.lines(decision, is_accepted_unchanged=is_accepted, is_rescorable=self._is_rescorable))
+        unchanged = decision.refused if self._offer is None else self._refused_with(None)
+        return list(ways.lines(decision, unchanged, is_rescorable=self._is_rescorable))
 
     def _is_rescorable(self) -> bool:
         """Whether the recorded answers could be scored with what is offered: a rename, for one, they could not."""
         offer = Offer(self._saved) if self._offer is None else self._offer
         if offer.rescoring:
             return False
-        return self._is_accepted(msgspec.structs.replace(offer, rescoring=True))
+        return self._refused_with(msgspec.structs.replace(offer, rescoring=True)) == []
 
-    def _is_accepted_unchanged(self) -> bool:
-        """Whether the run could be resumed without what is offered."""
-        return self._offer is not None and self._is_accepted(None)
-
-    def _is_accepted(self, offer: Offer | None) -> bool:
+    def _refused_with(self, offer: Offer | None) -> list[Difference] | None:
+        """What would be refused if that were offered instead; None where it cannot even be compared."""
         with contextlib.closing(ResumeComparison(self._reader, offer, self._given)) as other:
             try:
-                return not other.compare().refused
+                return other.compare().refused
             except UsageError:
-                return False
+                return None
 
     def _compared_weights(self, spec: EvalSpec) -> tuple[dict[str, str], dict[str, str]]:
         """The digests of models that are files, saved and offered; of those that trials ask or that have answered."""
