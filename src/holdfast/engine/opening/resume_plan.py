@@ -522,8 +522,8 @@ class ResumeComparison:
                 for name, selection in selections.items():
                     saved = self._inputs.saved.rows(source, selection.task)
                     rows = self._inputs.rows(source, selection.task)
-                    before[name], after[name] = selection.compared(saved, rows, offered)
-                    kept += _displaced(name, selection, before[name], offered)
+                    before[name], after[name], chosen = selection.compared(saved, rows, offered)
+                    kept += _displaced(name, before[name], chosen)
                     kept += _lost_targets(name, before[name], after[name], selection.keys_now(offered))
         return before, after, kept
 
@@ -617,9 +617,8 @@ def _dataset_kept(task: str, old: str, new: str) -> Difference:
     return Difference(f"tasks.{task}.dataset", Drift.ADDITIVE, old, new, DriftVerdict.KEPT)
 
 
-def _displaced(task: str, selection: SampleSelection, before: Samples, offered: Rows) -> list[Difference]:
+def _displaced(task: str, before: Samples, chosen: set[str]) -> list[Difference]:
     """The difference where other samples would be chosen now, though those that were asked about still exist."""
-    chosen = selection.keys_now(offered)
     others = [key for key in before.asked if key not in chosen]
     if not chosen or not others or len(chosen) < len(before.asked):
         return []
