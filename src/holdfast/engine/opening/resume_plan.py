@@ -63,7 +63,6 @@ from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
-from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, regrouped, samples_on_record, with_keys_of
 from holdfast.tasks.grid.axis_files import axis_files
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
