@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from holdfast.version import __version__
 
+# Not that of `typing`, which takes longer to load than all of this: until it is loaded, Ctrl-C shows a traceback.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from holdfast.analysis.report import Report
     from holdfast.api.evaluate import evaluate, evaluate_async
     from holdfast.api.fork import fork

@@ -1,6 +1,7 @@
 """The program `holdfast`, also as `python -m holdfast`.
 
-Little is loaded before it listens to Ctrl-C: until then Python itself prints a traceback.
+Next to nothing is loaded before it listens to Ctrl-C. Until this file is reached, Python itself is starting, and prints
+a traceback; from then on nothing is started and the exit code is 130.
 """
 
 from __future__ import annotations

@@ -79,6 +79,9 @@ POINTS = {
     "run.session-synced": "nothing",
     "run.renamed": "resume",
     "run.parent-synced": "resume",
+    "holdfast.cli.main": "nothing",
+    "holdfast.errors": "nothing",
+    "holdfast.cli.run.run": "nothing",
     "holdfast.engine.opening.new_run": "nothing",
     "holdfast.models.scripted.provider": "nothing",
 }

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import holdfast
 from cli_calls import call, program
 from durable import begin_session, compressed, crashed_run, data_pieces, finished_run, reframed, segment_paths, snapshot
 from holdfast.cli.main import COMMANDS
@@ -30,6 +32,15 @@ def test_help_lists_the_verbs_and_loads_none(capfdbinary):
     loaded = set(done.stderr.split())
     assert not loaded & set(HEAVY)
     assert not loaded & {f"holdfast.cli.{group}.{verb}" for verb, (group, _) in COMMANDS.items()}
+
+
+def test_ctrl_c_is_listened_to_before_anything_is_loaded():
+    """Python's own start is all that a Ctrl-C can interrupt with a traceback: not even `typing` is loaded after it."""
+    code = "import os, signal, sys; before = {*sys.modules}; import holdfast.__main__; print(*{*sys.modules} - before)"
+    source = Path(holdfast.__file__).parent.parent
+    command = [sys.executable, "-S", "-c", code]
+    loaded = subprocess.run(command, env={"PYTHONPATH": str(source)}, capture_output=True, text=True, check=True).stdout
+    assert set(loaded.split()) == {"__future__", "holdfast", "holdfast.version", "holdfast.__main__"}
 
 
 def test_importing_holdfast_loads_nothing_heavy():

@@ -148,6 +148,31 @@ def test_resume_21_rows_appended(world, ids, given):
     assert world.everything() == before
 
 
+@WITH_IDS
+def test_resume_70_a_column_that_nothing_uses_is_edited(world, ids):
+    """Resume 70: without ids too, a sample whose other columns have changed is the same, and nothing is said of it."""
+    world.rows = [{**row, "note": "old"} for row in make_rows(4, ids=ids)]
+    world.run()
+    before = world.everything()
+    edited = [{**row, "note": "new"} for row in world.rows]
+    world.write_rows(edited)
+    assert world("diff", "r", "eval.yaml", code=0).out == "No difference.\n"
+    assert "other samples" not in world.resume(code=0).err and world.everything() == before
+    world.write_rows([*edited, {**make_rows(5, ids=ids)[4], "note": "new"}])
+    told = world.resume(code=0)
+    assert "tasks.t.dataset: 4 samples → 5 samples" in told.err and "other samples" not in told.err
+    assert asked(world) == questions(5)
+
+
+def test_resume_70_under_a_limit_other_samples_are_still_named(world):
+    """Resume 70: an edited column hides no row that is now chosen in place of another."""
+    world.rows = [{**row, "note": "old"} for row in make_rows(4, ids=False)]
+    world.task["limit"] = 2
+    world.run()
+    world.write_rows([{**row, "note": "new"} for row in world.rows[::-1]])
+    assert "2 samples → other samples would be chosen" in world("diff", "r", "eval.yaml", code=0).out
+
+
 def test_resume_21_rows_appended_in_real_processes(holdfast, world):
     """A killed run takes the new rows in as it goes on."""
     world.data["concurrency_limit"] = 1

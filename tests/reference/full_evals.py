@@ -188,6 +188,49 @@ tasks:
     sampling: {strategy: best_of_n, concurrency_budget: 3, scorer: {judge: {model: judge, criterion: c, scored: true}}}
   escalate: {dataset: rows, scorers: [exact], sampling: {strategy: escalate, loop_budget: 3, escalate_to: [large]}}
 """
+AGENTS = """
+models: {agent: {provider: command, model: a}}
+datasets: {rows: rows.jsonl}
+tasks:
+  shop:
+    dataset: rows
+    prompt: "{input}"
+    scorers: [exact]
+    agent:
+      command: [agent.sh, "{prompt_file}", "{model}"]
+      resume_command: "agent.sh {session}"
+      output: json
+      answer: both
+      exit_codes: [0, 2]
+      env: [LANG]
+      wrap: [nice]
+      sandbox: bubblewrap
+      network: false
+      limits: {memory: 4294967296, processes: 256, cpu: 60, file_size: 1000000, output: 1000}
+      tries: 5
+      grace: 10
+    workspace: {repo: ../shop, commit: 4b825dc, files: {T.md: t.md}, setup: make, checks: [make test], keep: always}
+    axes: {tier: {T0: {files: {CLAUDE.md: t0.md}}, T1: null}}
+"""
+GRIDS = """
+models: {small: scripted/echo}
+datasets: {rows: rows.jsonl}
+tasks:
+  grid:
+    dataset: rows
+    prompt: "{input}"
+    scorers: [exact]
+    axes:
+      tier:
+        T0: null
+        T1: {prompt: "Well: {input}", system: Be brief., model: small}
+        T2: {best_of: [T0, T1], scorer: exact}
+      part: [a, b]
+    include: [{tier: T0}, {tier: T1, part: a}]
+    exclude: [{tier: T0, part: b}]
+  coded: {dataset: rows, solver: "solver.py:solve", scorers: [exact], axes: {n: {one: {args: {n: 1}}, two: {}}}}
+  tools: {dataset: rows, prompt: "{input}", tools: ["tools.py:search"], max_iterations: 3, scorers: [exact]}
+"""
 FULL_EVALS = {
     "settings": SETTINGS,
     "openai": OPENAI + ASKING,
@@ -198,6 +241,8 @@ FULL_EVALS = {
     "scorers": SCORERS,
     "requirements": REQUIREMENTS,
     "strategies": STRATEGIES,
+    "agents": AGENTS,
+    "grids": GRIDS,
 }
 
 
@@ -228,7 +273,8 @@ def _check_task(name: str, task: TaskSpec, spec: EvalSpec) -> None:
     ]
     if task.dataset is not None:
         stand_in = known if len(known) == len(task.scorers) else [*known, "exact"]
-        build_task(name, msgspec.structs.replace(task, scorers=stand_in), spec.datasets[task.dataset])
+        codeless = msgspec.structs.replace(task, scorers=stand_in, solver=None, tools=[])
+        build_task(name, codeless, spec.datasets[task.dataset])
     for scorer in known:
         build_scorer(scorer)
     for at, check in task.sampling.checks() if task.sampling else ():

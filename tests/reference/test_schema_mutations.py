@@ -1,12 +1,14 @@
 """The JSON Schema and loading agree, over every small change to evals that use every block.
 
 Each value of each eval is replaced by values of every type and size, each key is left out, and an unknown key is added
-to each map. An independent validator has to say what loading says; there is nothing random.
+to each map; and every two keys of a block are given together. An independent validator has to say what loading says;
+there is nothing random.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -86,6 +88,14 @@ BEYOND_STRUCTURE = (
     Beyond("the syntax of templates", "single '", A_TASK % "prompt: '{'"),
     Beyond("names that follow from the others", "Two scorers", "tasks: {t: {dataset: d, scorers: [exact, exact]}}"),
     Beyond("a JSON Schema inside an eval", "not a JSON schema", REQUIRING % "{json_schema: {schema: {type: many}}}"),
+    Beyond(
+        "values of an axis refer to one another",
+        "not a value of that axis|break the cycle|is not an axis of the task",
+        A_TASK % "axes: {tier: {T0: {best_of: [T9]}}}",
+    ),
+    Beyond("values of several axes", "on one axis only", A_TASK % "axes: {a: {x: {system: s}}, b: {y: {system: s}}}"),
+    Beyond("which combinations are left", "leave no combination", A_TASK % "axes: {a: [x]}, exclude: [{a: x}]"),
+    Beyond("whether a file exists", "does not exist. The path is", REQUIRING % "{function: 'none.py:check'}"),
     Beyond("printable characters", "cannot be used", REQUIRING % '{python: {id: "a\\tb"}}'),
 )
 
@@ -175,3 +185,51 @@ def test_the_schema_and_loading_agree_on_every_change(name):
     assert agreed["missing key"] >= 2
     assert agreed["unknown key"] >= 3
     assert agreed.total() >= 200
+
+
+TASK = {"dataset": "d", "scorers": ["exact"]}
+AGENT_TASK = {**TASK, "agent": {"command": ["x"]}}
+SAMPLED = {**TASK, "models": ["m"]}
+BLOCKS: dict[str, tuple[str, tuple[str, ...], Any]] = {
+    "an eval": ("EvalSpec", (), {}),
+    "a declarative task": ("TaskSpec", ("tasks", "t"), TASK),
+    "a task with an agent": ("TaskSpec", ("tasks", "t"), AGENT_TASK),
+    "a Python task": ("TaskSpec", ("tasks", "t"), {"use": "t.py:t"}),
+    "an agent": ("AgentSpec", ("tasks", "t", "agent"), AGENT_TASK),
+    "a workspace": ("WorkspaceSpec", ("tasks", "t", "workspace"), {**AGENT_TASK, "workspace": {}}),
+    "a value of an axis": (
+        "AxisValue",
+        ("tasks", "t", "axes", "a", "T0"),
+        {**TASK, "axes": {"a": {"T0": {}, "T1": {}}}},
+    ),
+    "a model": ("ModelSpec", ("models", "m"), TASK),
+    "a sampling": ("SamplingSpec", ("tasks", "t", "sampling"), {**SAMPLED, "sampling": {"strategy": "rejection"}}),
+}
+"""By what it is: the definition of a block, its place in an eval, and the task of that eval."""
+
+
+def example_values(schema: Any) -> list[Any]:
+    """Values that a key may have: its example, nothing, and each of those that are listed."""
+    kinds = schema.get("type", [])
+    flags = [True, False] if "boolean" in ([kinds] if isinstance(kinds, str) else kinds) else []
+    return [*schema.get("examples", []), None, *flags, *schema.get("enum", [])]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_the_schema_and_loading_agree_on_every_two_keys(name):
+    """Keys that exclude or need one another: each pair, with the examples of both, with null and with every choice."""
+    kind, path, task = BLOCKS[name]
+    base = {**read_document(VALID, "valid"), "tasks": {"t": task}}
+    if kind == "ModelSpec":
+        base["models"] = {"m": {"provider": "openai", "model": "x"}}
+    values = {key: example_values(schema) for key, schema in eval_schema()["$defs"][kind]["properties"].items()}
+    refused = 0
+    for first, second in itertools.combinations(values, 2):
+        for one, other in itertools.product(values[first], values[second]):
+            data = changed(changed(base, (*path, first), one), (*path, second), other)
+            reason, valid = refusal(data), VALIDATOR.is_valid(data)
+            pair = f"{first}: {one!r}, {second}: {other!r}"
+            assert valid or reason, f"{pair}: only the schema refuses it"
+            assert not (valid and reason) or is_beyond(reason), f"{pair}: only loading refuses it: {reason}"
+            refused += bool(reason) and not valid
+    assert refused, "no pair of keys is refused, so nothing was compared"

@@ -62,7 +62,7 @@ class BlockSchemas:
         for inner in blocks_in(field.type):
             # An optional block with nothing in it is the same as none, also where it has keys that it needs.
             if is_optional(field.type) and inner.may_be_empty and not counted and _needs_keys(inner):
-                value = {"anyOf": [*value["anyOf"], _nothing_in(inner)]}
+                value = {"anyOf": [*value["anyOf"], nothing_in(inner)]}
         has_default = not field.required and not isinstance(field.default, Block)
         return described(value, text, field.default if has_default else None)
 
@@ -169,5 +169,6 @@ def _needs_keys(block: type[Block]) -> bool:
     return any(field.required for field in schema_fields(block).values())
 
 
-def _nothing_in(block: type[Block]) -> JsonSchema:
+def nothing_in(block: type[Block]) -> JsonSchema:
+    """A block in which nothing is said: every key of it may be null."""
     return {"type": "object", "properties": dict.fromkeys(schema_fields(block), _NULL), "additionalProperties": False}

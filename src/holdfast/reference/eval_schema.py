@@ -7,12 +7,18 @@ one another exist, whether a text is a valid regular expression, or whether a va
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from holdfast.reference.argument_schema import argument_definitions, requirement_schema, scorer_schema
 from holdfast.reference.block_schema import BlockSchemas, JsonSchema, alternatives, nullable
+from holdfast.reference.combination_rules import (
+    EMPTY,
+    add_agent_rules,
+    add_axis_value_rules,
+    add_workspace_rules,
+    given,
+    task_combinations,
+)
 from holdfast.reference.provider_options import OPTIONS, SCRIPT_PARTS
 from holdfast.sampling.requirements.registry import BUILT_IN as REQUIREMENTS
 from holdfast.spec.grid_problems import RESERVED
@@ -28,7 +34,6 @@ _TEXT: JsonSchema = {"type": "string", "minLength": 1}
 _NULL: JsonSchema = {"type": "null"}
 _UNQUOTED_TEMPLATE: JsonSchema = {"minProperties": 1, "maxProperties": 1, "additionalProperties": _NULL}
 """What YAML makes of `{field}` without quotes: a map in which `field` is null."""
-_EMPTY: JsonSchema = {"enum": [None, "", [], {}]}
 
 
 def eval_schema() -> JsonSchema:
@@ -44,6 +49,9 @@ def eval_schema() -> JsonSchema:
     _add_model_rules(definitions["ModelSpec"])
     _add_task_rules(definitions["TaskSpec"])
     _add_sampling_rules(definitions["SamplingSpec"])
+    add_axis_value_rules(definitions["AxisValue"])
+    add_agent_rules(definitions["AgentSpec"])
+    add_workspace_rules(definitions["WorkspaceSpec"])
     return {"$schema": DIALECT, "title": "Eval file of Holdfast", **top, "$defs": dict(sorted(definitions.items()))}
 
 
@@ -60,7 +68,7 @@ def _add_eval_rules(definition: JsonSchema) -> None:
         properties[name] |= {"type": "object", "minProperties": 1}
     # A scripted model needs a script, which its short form does not have.
     properties["models"]["additionalProperties"]["anyOf"][0]["not"] = {"pattern": "^scripted/(?!echo$)"}
-    definition["if"] = _given(deterministic={"const": True})
+    definition["if"] = given(deterministic={"const": True})
     definition["then"] = {
         "properties": {
             "models": _in_each(generation={"properties": {"seed": _NULL}}),
@@ -72,9 +80,9 @@ def _add_eval_rules(definition: JsonSchema) -> None:
 def _add_model_rules(definition: JsonSchema) -> None:
     """A model says who serves it and what it is called there, or has a base; its args are its provider's."""
     definition["anyOf"] = [
-        _given(base={"type": "string"}),
-        _given(provider=_TEXT, model=_TEXT),
-        {**_given(model={"pattern": r"^[^/]+/[\s\S]"}), "not": _given(provider=_TEXT)},
+        given(base={"type": "string"}),
+        given(provider=_TEXT, model=_TEXT),
+        {**given(model={"pattern": r"^[^/]+/[\s\S]"}), "not": given(provider=_TEXT)},
     ]
     definition["allOf"] = [
         {
@@ -83,22 +91,22 @@ def _add_model_rules(definition: JsonSchema) -> None:
         }
         for name, kind in OPTIONS.items()
     ]
-    definition["allOf"].append({"if": {**_served_by("scripted"), "not": _given(base=_TEXT)}, "then": _with_replies()})
+    definition["allOf"].append({"if": {**_served_by("scripted"), "not": given(base=_TEXT)}, "then": _with_replies()})
 
 
 def _served_by(provider: str) -> JsonSchema:
     """Whether a model names this provider, as such or before its name."""
-    in_name = {**_given(model={"pattern": f"^{provider}/"}), "not": _given(provider=_TEXT)}
-    return alternatives([_given(provider={"const": provider}), in_name])
+    in_name = {**given(model={"pattern": f"^{provider}/"}), "not": given(provider=_TEXT)}
+    return alternatives([given(provider={"const": provider}), in_name])
 
 
 def _with_replies() -> JsonSchema:
     """A scripted model has something to say, unless it echoes."""
     return alternatives(
         [
-            _given(model={"enum": ["echo", "scripted/echo"]}),
+            given(model={"enum": ["echo", "scripted/echo"]}),
             *(
-                _given(args={"type": "object", **_given(**{part: rule})})
+                given(args={"type": "object", **given(**{part: rule})})
                 for part, rule in (
                     ("replies", {"minProperties": 1}),
                     ("rules", {"minItems": 1}),
@@ -117,11 +125,12 @@ def _add_task_rules(definition: JsonSchema) -> None:
     _form(properties["models"], "array").update(minItems=1, uniqueItems=True)
     _form(properties["prompt"], "object").update({"propertyNames": {"minLength": 1}, "not": _UNQUOTED_TEMPLATE})
     _add_axis_rules(properties)
-    definition["if"] = _given(use={"type": "string"})
-    definition["then"] = {"properties": dict.fromkeys(("dataset", *DECLARATIVE_FIELDS), _EMPTY)}
+    definition["if"] = given(use={"type": "string"})
+    definition["then"] = {"properties": dict.fromkeys(("dataset", *DECLARATIVE_FIELDS), EMPTY)}
     scorers = {"type": ["string", "array"], "minItems": 1}
-    definition["else"] = _given(dataset={"type": "string"}, scorers=scorers)
-    definition["else"]["properties"]["args"] = _EMPTY
+    definition["else"] = given(dataset={"type": "string"}, scorers=scorers)
+    definition["else"]["properties"]["args"] = EMPTY
+    definition["allOf"] = task_combinations()
 
 
 def _add_axis_rules(properties: JsonSchema) -> None:
@@ -143,7 +152,7 @@ def _add_sampling_rules(definition: JsonSchema) -> None:
     _form(properties["escalate_to"], "array")["uniqueItems"] = True
     strategies = properties["strategy"]["enum"]
     definition["allOf"] = [
-        {"if": _given(strategy={"const": strategy}), "then": _strategy_rules(strategy)} for strategy in strategies
+        {"if": given(strategy={"const": strategy}), "then": _strategy_rules(strategy)} for strategy in strategies
     ]
 
 
@@ -153,7 +162,7 @@ def _strategy_rules(strategy: str) -> JsonSchema:
     if strategy in REQUIRED_FIELDS:
         name = REQUIRED_FIELDS[strategy]
         rules["required"] = [name]
-        rules["properties"][name] = {"not": _EMPTY}
+        rules["properties"][name] = {"not": EMPTY}
     if strategy in SELECTIONS:
         rules["properties"]["selection"] = {"enum": [*SELECTIONS[strategy], None]}
     if strategy == "escalate":
@@ -162,11 +171,11 @@ def _strategy_rules(strategy: str) -> JsonSchema:
     return rules
 
 
-def _listed(given: JsonSchema, name: str) -> JsonSchema:
+def _listed(field: JsonSchema, name: str) -> JsonSchema:
     """A list of named things, of which one may be given alone if it is text."""
     entry = {"$ref": f"#/$defs/{name}"}
     alone = {"type": "string", **entry}
-    return {**_words(given), **nullable(alternatives([alone, {"type": "array", "items": entry}]))}
+    return {**_words(field), **nullable(alternatives([alone, {"type": "array", "items": entry}]))}
 
 
 def _form(schema: JsonSchema, kind: str) -> JsonSchema:
@@ -181,8 +190,3 @@ def _in_each(**properties: JsonSchema) -> JsonSchema:
 
 def _words(schema: JsonSchema) -> JsonSchema:
     return {name: schema[name] for name in ("description", "default", "examples") if name in schema}
-
-
-def _given(**properties: Any) -> JsonSchema:
-    """The condition that these keys are given and have such values."""
-    return {"required": list(properties), "properties": properties}

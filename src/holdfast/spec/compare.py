@@ -73,6 +73,8 @@ class Difference(msgspec.Struct, frozen=True):
     new: Any
     verdict: DriftVerdict
     way_out: str = ""
+    undoable: bool = True
+    """Whether a person can undo it: not where Holdfast itself has changed, or where nothing says what there was."""
 
 
 class MergedEval(msgspec.Struct, frozen=True):

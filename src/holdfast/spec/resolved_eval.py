@@ -31,8 +31,10 @@ from holdfast.spec.schema.task import DECLARATIVE_FIELDS, TaskSpec
 from holdfast.spec.schema.workspace import WorkspaceSpec
 from holdfast.suggestions import nearest_or_known
 
-_ASKED_BY_PROMPT = ("few_shot", "few_shot_template", "sampling")
+ASKED_BY_PROMPT = ("few_shot", "few_shot_template", "sampling")
 """Keys that only the built-in solver has a use for, which asks with the prompt."""
+UNSEEN_BY_AGENTS = ("solver", "tools", *ASKED_BY_PROMPT, "choices")
+"""Keys that a task with an agent cannot have."""
 
 
 def resolve(spec: EvalSpec, source: str = "the eval", *, leaves_models_open: bool = False) -> EvalSpec:
@@ -165,7 +167,7 @@ def _agent_problems(place: str, task: TaskSpec) -> Iterator[str]:
         if workspace is not None:
             yield f"{place} has a workspace and no agent that works in it; give it an agent, or remove workspace"
         return
-    for name in ("solver", "tools", *_ASKED_BY_PROMPT, "choices"):
+    for name in UNSEEN_BY_AGENTS:
         if getattr(task, name):
             yield f"{place} has agent and also {name}, which the agent would not see; keep one of them"
     if not task.agent.network and task.agent.sandbox == "none":
@@ -179,7 +181,7 @@ def _agent_problems(place: str, task: TaskSpec) -> Iterator[str]:
 def _solver_problems(place: str, task: TaskSpec) -> Iterator[str]:
     if not all(split_reference(task.solver or "")):
         yield f"{place}.solver is {describe_value(task.solver)}; write it as file.py:name or package.module:name"
-    for name in _ASKED_BY_PROMPT:
+    for name in ASKED_BY_PROMPT:
         if getattr(task, name):
             yield f"{place} has solver and also {name}, which the solver would not see; keep one of them"
     if isinstance(task.prompt, list | dict):

@@ -6,13 +6,14 @@ limits, what it does with its dataset. Each of these has a digest of its own, so
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from holdfast.digests import json_digest
-from holdfast.run.core.records import CodeTree, RowReading, TaskCode
+from holdfast.run.core.records import BUILT_IN_SOLVER, SCORER_ROOT, CodeTree, RowReading, TaskCode
 from holdfast.spec import DatasetSpec, TrialLimits
 from holdfast.tasks.grid.axis_files import file_identities
 from holdfast.tasks.scorers.base import BuiltIn, Scorer
@@ -34,7 +35,7 @@ def code_of(task: Task, salt: str, like: CodeTree | None = None) -> TaskCode:
     tree = task.taken.salted(salt, like)
     return _task_code(
         task,
-        solver=f"generate {REVISION}" if built_in else OWN_CODE,
+        solver=f"{BUILT_IN_SOLVER}{REVISION}" if built_in else OWN_CODE,
         rule=RULE,
         scorers={scorer.name: json_digest(_codeless_identity(scorer)) for scorer in task.scorers},
         settings=settings_digests(task),
@@ -49,11 +50,49 @@ def earlier_code_of(task: Task, spelling: Spelling) -> TaskCode:
     built_in = isinstance(task.solver, Generate)
     return _task_code(
         task,
-        solver=f"generate {REVISION}" if built_in else source_digest(task.solver, spelling),
+        solver=f"{BUILT_IN_SOLVER}{REVISION}" if built_in else source_digest(task.solver, spelling),
         rule=spelling.rule,
         scorers={scorer.name: json_digest(_scorer_identity(scorer, spelling)) for scorer in task.scorers},
         settings=settings_digests(task, with_code=True),
     )
+
+
+def raised_parts(task: Task, saved: TaskCode, now: TaskCode) -> frozenset[str]:
+    """What differs from the digests on record only by a behaviour number that was lower then: the names of settings,
+    and of scorers as roots.
+    """
+    found = set()
+    for name, value in _settings(task) if saved.settings != now.settings else ():
+        if isinstance(value, dict) and saved.settings.get(name, "") in _lower_digests(value, {}):
+            found.add(name)
+    for scorer in task.scorers if saved.scorers != now.scorers else ():
+        if isinstance(scorer, BuiltIn):
+            digests = _lower_digests(scorer.identity(), _defaults(scorer))
+            found.update([SCORER_ROOT + scorer.name] if saved.scorers.get(scorer.name, "") in digests else [])
+    return frozenset(found)
+
+
+def _lower_digests(identity: dict[str, Any], defaults: dict[str, Any]) -> Iterator[str]:
+    """The digests that it had with every lower behaviour number, also without arguments that came with a higher one."""
+    for revision in range(1, identity.get("revision", 1)):
+        earlier = {**identity, "revision": revision}
+        yield json_digest(earlier)
+        for left_out in _subsets(
+            [name for name, value in defaults.items() if identity["arguments"].get(name) == value]
+        ):
+            arguments = {name: value for name, value in identity["arguments"].items() if name not in left_out}
+            yield json_digest({**earlier, "arguments": arguments})
+
+
+def _subsets(names: list[str]) -> Iterator[tuple[str, ...]]:
+    for size in range(1, len(names) + 1):
+        yield from itertools.combinations(names, size)
+
+
+def _defaults(scorer: BuiltIn) -> dict[str, Any]:
+    """The arguments that a scorer may leave out, with what they are then."""
+    fields = msgspec.structs.fields(scorer)
+    return {field.name: field.default for field in fields if field.default is not msgspec.NODEFAULT}
 
 
 def _task_code(task: Task, **found: Any) -> TaskCode:

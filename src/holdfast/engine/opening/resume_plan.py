@@ -63,13 +63,13 @@ from holdfast.spec.judged_scorers import judges_of
 from holdfast.spec.loading.error_messages import key_path
 from holdfast.spec.schema.model import LOCAL
 from holdfast.storage.leases.local import refuse_held
-from holdfast.tasks.datasets.row_file import Rows
 from holdfast.tasks.from_spec import declared_samples, declared_scorers, regrouped, samples_on_record, with_keys_of
 from holdfast.tasks.grid.axis_files import axis_files
 from holdfast.tasks.judges.panels import judge_slots, judging_models, with_saved_judges
 from holdfast.tasks.solver import Generate
 from holdfast.tasks.stages import is_staged
 from holdfast.tasks.task import Task
+from holdfast.tasks.task_code import raised_parts
 
 
 def _is_cost_limited(task: Task) -> bool:
@@ -214,6 +214,7 @@ class ResumeComparison:
             {name: found for name, (_, found) in templates.items()},
             {name: self._axis_files_now(task) for name, task in made.items() if name in self._code},
             self._unsteady,
+            {name: raised_parts(made[name], code, offered[name]) for name, code in self._code.items() if name in made},
         )
         decision = decide(saved, now, self._freely(), rescoring=self._rescoring)
         kept += list(_code_kept(spec, self._inputs.saved.copies_used))
@@ -360,26 +361,23 @@ class ResumeComparison:
         from holdfast.engine.opening.comparing.ways_out import WaysOut  # noqa: PLC0415 - for a refusal only
 
         ways = WaysOut(self._reader, self._saved, self._offer, self._given)
-        is_accepted = self._is_accepted_unchanged()
-        return list(ways.lines(decision, is_accepted_unchanged=is_accepted, is_rescorable=self._is_rescorable))
+        unchanged = decision.refused if self._offer is None else self._refused_with(None)
+        return list(ways.lines(decision, unchanged, is_rescorable=self._is_rescorable))
 
     def _is_rescorable(self) -> bool:
         """Whether the recorded answers could be scored with what is offered: a rename, for one, they could not."""
         offer = Offer(self._saved) if self._offer is None else self._offer
         if offer.rescoring:
             return False
-        return self._is_accepted(msgspec.structs.replace(offer, rescoring=True))
+        return self._refused_with(msgspec.structs.replace(offer, rescoring=True)) == []
 
-    def _is_accepted_unchanged(self) -> bool:
-        """Whether the run could be resumed without what is offered."""
-        return self._offer is not None and self._is_accepted(None)
-
-    def _is_accepted(self, offer: Offer | None) -> bool:
+    def _refused_with(self, offer: Offer | None) -> list[Difference] | None:
+        """What would be refused if that were offered instead; None where it cannot even be compared."""
         with contextlib.closing(ResumeComparison(self._reader, offer, self._given)) as other:
             try:
-                return not other.compare().refused
+                return other.compare().refused
             except UsageError:
-                return False
+                return None
 
     def _compared_weights(self, spec: EvalSpec) -> tuple[dict[str, str], dict[str, str]]:
         """The digests of models that are files, saved and offered; of those that trials ask or that have answered."""
@@ -523,8 +521,8 @@ class ResumeComparison:
                 for name, selection in selections.items():
                     saved = self._inputs.saved.rows(source, selection.task)
                     rows = self._inputs.rows(source, selection.task)
-                    before[name], after[name] = selection.compared(saved, rows, offered)
-                    kept += _displaced(name, selection, before[name], offered)
+                    before[name], after[name], chosen = selection.compared(saved, rows, offered)
+                    kept += _displaced(name, before[name], chosen)
                     kept += _lost_targets(name, before[name], after[name], selection.keys_now(offered))
         return before, after, kept
 
@@ -618,9 +616,8 @@ def _dataset_kept(task: str, old: str, new: str) -> Difference:
     return Difference(f"tasks.{task}.dataset", Drift.ADDITIVE, old, new, DriftVerdict.KEPT)
 
 
-def _displaced(task: str, selection: SampleSelection, before: Samples, offered: Rows) -> list[Difference]:
+def _displaced(task: str, before: Samples, chosen: set[str]) -> list[Difference]:
     """The difference where other samples would be chosen now, though those that were asked about still exist."""
-    chosen = selection.keys_now(offered)
     others = [key for key in before.asked if key not in chosen]
     if not chosen or not others or len(chosen) < len(before.asked):
         return []

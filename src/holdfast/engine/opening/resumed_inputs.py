@@ -132,16 +132,21 @@ class SampleSelection(NamedTuple):
         except ConfigurationError:
             return set()
 
-    def compared(self, saved: Rows, rows: Rows, offered: Rows) -> tuple[Samples, Samples]:
-        """What was asked about, and what would be asked about of `rows`, beside everything that is offered.
+    def compared(self, saved: Rows, rows: Rows, offered: Rows) -> tuple[Samples, Samples, set[str]]:
+        """What was asked about, what would be asked about of `rows`, beside everything that is offered, and the keys
+        of what would be chosen from that.
 
-        A sample counts as unchanged if only columns have changed that its answer does not depend on.
+        A sample counts as unchanged, and has the key it had, if only columns have changed that its answer does not
+        depend on.
         """
         every_before, every_now = self.task.bind_all(saved), self.task.bind_all(offered)
         before = _compared_samples(self.selected_before(saved), every_before)
         after = _compared_samples(self.selected_now(rows), every_now)
-        used = self.task.used_paths()
-        return before, after if used is None else _UsedContent(used, every_before, every_now).ignoring(before, after)
+        used, chosen = self.task.used_paths(), self.keys_now(offered)
+        if used is None:
+            return before, after, chosen
+        same = _UsedContent(used, every_before, every_now).same(before, after)
+        return before, _renamed(same, before, after), {same.get(key, key) for key in chosen}
 
 
 class _UsedContent:
@@ -150,8 +155,8 @@ class _UsedContent:
     def __init__(self, paths: Sequence[str], before: Dataset, after: Dataset) -> None:
         self._paths, self._before, self._after = paths, before, after
 
-    def ignoring(self, before: Samples, after: Samples) -> Samples:
-        """What is offered, where a sample that differs in other columns alone has the key and the digest it had."""
+    def same(self, before: Samples, after: Samples) -> dict[str, str]:
+        """The saved key of every sample on offer that differs in other columns alone."""
         same = {
             key: key
             for key, (digest, _) in before.asked.items()
@@ -160,8 +165,7 @@ class _UsedContent:
         }
         if not before.keyed and not after.keyed:
             same |= self._same_without_ids(before, after)
-        numbers = {same.get(key, key): number for key, number in after.numbers.items()}
-        return Samples(_under(same, before, after.asked), _under(same, before, after.every), after.keyed, numbers)
+        return same
 
     def _is_same(self, key: str) -> bool:
         return self._content(self._before, key) == self._content(self._after, key)
@@ -179,6 +183,12 @@ class _UsedContent:
     def _content(self, dataset: Dataset, key: str) -> bytes:
         position = dataset.position(key)
         return b"" if position is None else content_at(dataset.row(position), self._paths)
+
+
+def _renamed(same: Mapping[str, str], before: Samples, after: Samples) -> Samples:
+    """What is offered, where a sample that is the same as before has the key and the digest it had."""
+    numbers = {same.get(key, key): number for key, number in after.numbers.items()}
+    return Samples(_under(same, before, after.asked), _under(same, before, after.every), after.keyed, numbers)
 
 
 def _under(same: Mapping[str, str], before: Samples, samples: SampleDigests) -> SampleDigests:

@@ -158,6 +158,8 @@ class CodeTree(msgspec.Struct, frozen=True, omit_defaults=True):
 
 SOLVER_ROOT, SAMPLING_ROOT, TOOLS_ROOT, SCORER_ROOT = "solver", "sampling", "tools", "scorer "
 """The names of the roots; that of a scorer is followed by its own name."""
+BUILT_IN_SOLVER = "generate "
+"""How `solver` begins for the built-in one, whose behaviour number follows."""
 
 
 class TaskCode(msgspec.Struct, frozen=True, omit_defaults=True):

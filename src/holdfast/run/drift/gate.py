@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.errors import ResumeAborted
 from holdfast.run.core.display_text import SHORT_DIGITS, change_text, list_text, short_sample
-from holdfast.run.core.records import SAMPLING_ROOT, SCORER_ROOT, TOOLS_ROOT, Change, TaskCode
+from holdfast.run.core.records import BUILT_IN_SOLVER, SAMPLING_ROOT, SCORER_ROOT, TOOLS_ROOT, Change, TaskCode
 from holdfast.run.core.slots.slot_names import judge_of, scorer_of
 from holdfast.run.drift.code_changes import code_changes, first_changes, is_lost, place_of
 from holdfast.run.drift.task_size import task_size_differences
@@ -69,6 +69,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     """By task, the identities of the files of its axis values as they are now, of those that can be found."""
     unsteady: UnsteadyNames = {}
     """By task and root, the names of values that are others at every import."""
+    raised: dict[str, frozenset[str]] = {}
+    """By task, what only differs because Holdfast's own part has another behaviour number now: the names of settings,
+    and of scorers as roots.
+    """
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -107,13 +111,14 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, 
             where = ", ".join(offered.files.get(task) or code.files) or "its task"
             entry = joined.spec.tasks[task]
             field = f"tasks.{task}.{'solver' if entry.solver else 'use'}"
-            differences += _compare_code(task, saved.code[task], code, where, field)
+            raised = offered.raised.get(task, frozenset())
+            differences += _compare_code(task, saved.code[task], code, where, field, raised)
             differences += _compare_trees(task, saved.code[task], offered, field)
             differences += _compare_axis_files(task, saved.code[task], offered.axis_files.get(task, {}))
             if entry.solver:
-                differences += _compare_settings(field, saved.code[task], code, where)
+                differences += _compare_settings(field, saved.code[task], code, where, raised)
             elif entry.use:
-                differences += _compare_settings(field, saved.code[task], code, where)
+                differences += _compare_settings(field, saved.code[task], code, where, raised)
                 # An axis that the eval widens is compared there, under the name that it has there.
                 known = {item.path for item in differences}
                 known |= {path.replace(f"tasks.{task}.axes.", f"tasks.{task}.") for path in known}
@@ -121,7 +126,7 @@ def decide(saved: Snapshot, offered: Snapshot, freely: Collection[str] = (), *, 
                 differences += [item for item in sizes if item.path not in known]
             else:
                 differences += _compare_sampling(task, saved.code[task], code, offered.files.get(task, []))
-                differences += _compare_tools(task, saved.code[task], code, where)
+                differences += _compare_tools(task, saved.code[task], code, where, raised)
     differences += _compare_weights(saved.weights, offered.weights)
     differences += _compare_templates(saved.templates, offered.templates)
     return Decision(joined.spec, judged_anew(differences) if rescoring else differences)
@@ -211,22 +216,27 @@ def _renamed_samples(saved: Samples, offered: Samples, missing: list[str], other
     return {key: names.pop() for key, names in found.items() if names}
 
 
-def _compare_code(task: str, old: TaskCode, new: TaskCode, where: str, field: str) -> Iterator[Difference]:
-    """The code of the solver, which `field` names, and of the scorers."""
+def _compare_code(
+    task: str, old: TaskCode, new: TaskCode, where: str, field: str, raised: Collection[str]
+) -> Iterator[Difference]:
+    """The code of the solver, which `field` names, and of the scorers; `raised` as in `Snapshot`."""
     if old.solver != new.solver:
-        yield _changed_code(field, Drift.IDENTITY, f"the code of {new.name}() in {where} has changed")
+        if all(code.solver.startswith(BUILT_IN_SOLVER) for code in (old, new)):
+            yield _changed_holdfast(field, Drift.IDENTITY, "asks models differently")
+        else:
+            yield _changed_code(field, Drift.IDENTITY, f"the code of {new.name}() in {where} has changed")
     for name, digest in old.scorers.items():
         if new.scorers.get(name) != digest:
-            yield _changed_code(f"tasks.{task}.scorers.{name}", Drift.SCORING, _changed_scorer(name, new, where))
+            yield _changed_scorer(f"tasks.{task}.scorers.{name}", name, new, where, raised)
 
 
-def _changed_scorer(name: str, new: TaskCode, where: str) -> str:
+def _changed_scorer(path: str, name: str, new: TaskCode, where: str, raised: Collection[str]) -> Difference:
     if name not in new.scorers:
-        return f"the scorer {name} is no longer in {where}"
-    if not new.files:
-        # Without code of its own a task has built-in scorers only, whose arguments were compared before.
-        return f"this version of Holdfast scores with {name} differently"
-    return f"the code of the scorer {name} in {where} has changed"
+        return _changed_code(path, Drift.SCORING, f"the scorer {name} is no longer in {where}")
+    # Without code of its own a task has built-in scorers only, whose arguments were compared before.
+    if not new.files or SCORER_ROOT + name in raised:
+        return _changed_holdfast(path, Drift.SCORING, f"scores with {name} differently")
+    return _changed_code(path, Drift.SCORING, f"the code of the scorer {name} in {where} has changed")
 
 
 def _compare_trees(task: str, old: TaskCode, offered: Snapshot, field: str) -> Iterator[Difference]:
@@ -255,7 +265,8 @@ def _compare_files(old: TaskCode, files: Sequence[str], changed: Sequence[str], 
     if changed:
         yield _changed_code(field, Drift.IDENTITY, f"{lost}, and {list_text(changed)} is not as in the run's own copy")
     elif not files:
-        yield _changed_code(field, Drift.IDENTITY, f"{lost}, and the code is in no file that could be compared instead")
+        why = f"{lost}, and the code is in no file that could be compared instead"
+        yield refused_difference(field, Drift.IDENTITY, "", why, undoable=False)
 
 
 def _compare_axis_files(task: str, old: TaskCode, now: Mapping[str, str]) -> Iterator[Difference]:
@@ -272,28 +283,40 @@ def _compare_sampling(task: str, old: TaskCode, new: TaskCode, changed: list[str
     """
     if old.settings.get("sampling") == new.settings.get("sampling"):
         return
+    path = f"tasks.{task}.sampling"
     if changed:
-        why = f"the code of requirements in {', '.join(changed)} has changed"
+        yield _changed_code(path, Drift.IDENTITY, f"the code of requirements in {', '.join(changed)} has changed")
     elif new.files:
         why = "the files of the requirements are unchanged, but Holdfast or a package that they use has changed"
+        yield refused_difference(path, Drift.IDENTITY, "", why, undoable=False)
     else:
-        why = "this version of Holdfast draws or checks candidates differently"
-    yield _changed_code(f"tasks.{task}.sampling", Drift.IDENTITY, why)
+        yield _changed_holdfast(path, Drift.IDENTITY, "draws or checks candidates differently")
 
 
-def _compare_tools(task: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
+def _compare_tools(
+    task: str, old: TaskCode, new: TaskCode, where: str, raised: Collection[str]
+) -> Iterator[Difference]:
     """What the model is offered by a declarative task: names, descriptions and parameters of its tools."""
-    if old.settings.get("tools") != new.settings.get("tools"):
+    path = f"tasks.{task}.tools"
+    if old.settings.get("tools") == new.settings.get("tools"):
+        return
+    if "tools" in raised:
+        yield _changed_holdfast(path, Drift.IDENTITY, "runs the loop of tool calls differently")
+    else:
         why = f"what the model is offered has changed (a name, a description or a parameter in {where})"
-        yield _changed_code(f"tasks.{task}.tools", Drift.IDENTITY, why)
+        yield _changed_code(path, Drift.IDENTITY, why)
 
 
-def _compare_settings(field: str, old: TaskCode, new: TaskCode, where: str) -> Iterator[Difference]:
+def _compare_settings(
+    field: str, old: TaskCode, new: TaskCode, where: str, raised: Collection[str]
+) -> Iterator[Difference]:
     """The settings of the code that `field` names: an additional prompt is growth, all others must be unchanged."""
     for name in sorted({*old.settings, *new.settings}):
         before, after = old.settings.get(name), new.settings.get(name)
         grown = before is None and name.startswith("prompt ")
-        if before != after and not grown:
+        if before != after and name in raised:
+            yield _changed_holdfast(field, Drift.IDENTITY, f"uses {name} differently")
+        elif before != after and not grown:
             drift = Drift.SCORING if name == "target" else Drift.IDENTITY
             yield _changed_code(field, drift, f"{name} in {where} has changed")
 
@@ -303,9 +326,14 @@ def _changed_code(path: str, drift: Drift, why: str) -> Difference:
     return refused_difference(path, drift, "", why)
 
 
-def refused_difference(path: str, drift: Drift, old: Any, new: Any) -> Difference:
+def _changed_holdfast(path: str, drift: Drift, does: str) -> Difference:
+    """A part of Holdfast that behaves differently than the one that the run was recorded with."""
+    return refused_difference(path, drift, "", f"this version of Holdfast {does}", undoable=False)
+
+
+def refused_difference(path: str, drift: Drift, old: Any, new: Any, *, undoable: bool = True) -> Difference:
     """A difference with which the run cannot be resumed."""
-    return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift))
+    return Difference(path, drift, old, new, DriftVerdict.REFUSED, way_out_of(drift), undoable)
 
 
 def resume_refused(

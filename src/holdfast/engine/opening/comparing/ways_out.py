@@ -21,7 +21,9 @@ from holdfast.run.drift.rerun_command import evaluate_line, rerun_command, rerun
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import Drift, EvalSpec
 from holdfast.spec.code_reference import IN_MEMORY
+from holdfast.spec.compare import Difference
 from holdfast.tasks.task import Task
+from holdfast.version import __version__
 
 if TYPE_CHECKING:
     from holdfast.engine.opening.fork import ForkForecast
@@ -38,30 +40,39 @@ class WaysOut:
         self._run = shell_word(reader.place)
 
     def lines(
-        self, decision: Decision, *, is_accepted_unchanged: bool, is_rescorable: Callable[[], bool]
+        self, decision: Decision, unchanged: Sequence[Difference] | None, *, is_rescorable: Callable[[], bool]
     ) -> Iterator[str]:
-        """One line each; `is_accepted_unchanged` says whether a resume without the offer would be accepted, and
-        `is_rescorable` whether a rescoring with it would.
+        """One line each; `unchanged` is what would be refused without the offer (None: that cannot be compared), and
+        `is_rescorable` says whether a rescoring with the offer would be accepted.
         """
+        undoable = unchanged is None or all(item.undoable for item in unchanged)
         if any((task.use or "").startswith(IN_MEMORY) for task in self._saved.tasks.values()):
-            yield from self._in_python(is_rescorable=_is_scoring(decision) and is_rescorable())
+            yield from self._in_python(undoable=undoable, is_rescorable=_is_scoring(decision) and is_rescorable())
             return
-        if is_accepted_unchanged:
+        if unchanged is not None and not unchanged:
             yield f"without the change, the saved configuration is used: holdfast resume {self._run}"
-        else:
+        elif undoable:
             yield f"undo the changes of data or code, then: holdfast resume {self._run}"
         if _is_scoring(decision) and is_rescorable():
             yield from filter(None, [self._rescore()])
+        if not undoable:
+            yield from self._with_earlier_version()
         forecast = self._forecast()
         again = [self._rerun()] if any(item.drift is Drift.IDENTITY for item in decision.refused) else []
         forked = [self._fork(decision, forecast)]
         keeps_none = forecast is not None and not forecast.kept
         yield from filter(None, [*again, *forked] if keeps_none else [*forked, *again])
 
-    def _in_python(self, *, is_rescorable: bool) -> Iterator[str]:
+    def _with_earlier_version(self) -> Iterator[str]:
+        """The version that wrote the run last, where Holdfast itself has changed since."""
+        version = self._reader.sessions[-1].version
+        if version != __version__:
+            yield f"with the Holdfast that recorded it, {version}: holdfast resume {self._run}"
+
+    def _in_python(self, *, undoable: bool, is_rescorable: bool) -> Iterator[str]:
         """Tasks that exist in a process only are resumed from there."""
         place = self._reader.place
-        if self._offer is not None:
+        if self._offer is not None and undoable:
             yield f"with the tasks and settings as they were: {evaluate_line(place, 'run')}"
         if is_rescorable:
             yield f"{_RESCORED}: rescore({place!r}, tasks=tasks)  # in Python"
