@@ -92,8 +92,12 @@ class HolderProgress(NamedTuple):
 class RemoteLease:
     """The right to execute a run in an object store, while it can be renewed."""
 
-    def __init__(self, store: ObjectStore, *, above: int = 0, lifetime: float = LIFETIME_SECONDS) -> None:
+    def __init__(
+        self, store: ObjectStore, *, above: int = 0, lifetime: float = LIFETIME_SECONDS, recorded: float = 0.0
+    ) -> None:
         """Takes the lease, for a session whose number is above all that are known.
+
+        `recorded` is the lifetime that the run's configuration sets: a holder may have it of which no object tells.
 
         Raises:
             RunHeld: another session holds it, or was faster.
@@ -113,20 +117,21 @@ class RemoteLease:
         self._failing_since = ""
         self.failures = ToleratedFailures()
         self._deadline = 0.0
-        self._tag = self._acquire(is_known=above > 0)
+        self._tag = self._acquire(max(lifetime, recorded) if above else 0.0)
         self._thread = threading.Thread(target=self._keep_renewing, name="holdfast-lease", daemon=True)
         self._thread.start()
 
-    def _acquire(self, *, is_known: bool) -> str:
+    def _acquire(self, unknown: float) -> str:
+        """`unknown` is how long to watch for a holder of whom no object tells; 0 where there cannot be one."""
         found = self._store.get(LEASE_KEY)
-        if found is None and is_known:
-            # Somebody has deleted it: its holder, if there is one, writes it again within a lifetime.
-            self._watch(None, self._lifetime, None)
+        published = decode_published_lease(found[0]) if found is not None else None
+        if published is None and unknown:
+            # Somebody has deleted or replaced it: its holder, if there is one, writes it again or has lost it.
+            self._watch(found[1] if found is not None else None, unknown, None)
         if found is None:
             self._start_lifetime()
             tag = self._store.put_new(LEASE_KEY, self._encoded())
         else:
-            published = decode_published_lease(found[0])
             if published is not None:
                 self.session = max(self.session, published.session + 1)
                 # What the last holder counted, until this one has counted.
