@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -12,6 +13,7 @@ import obstore
 import pytest
 
 from evals import fast_eval, http_eval
+from holdfast import Sample, Task, evaluate, exact
 from holdfast.errors import RunHeld, StorageFailure
 from holdfast.journal import SegmentId
 from holdfast.run.core.layout import Layout
@@ -199,6 +201,35 @@ def test_recovery_30_the_uploader_survives_what_its_library_raises(place, tmp_pa
     uploader.stop()
     session.abandon()
     assert place.segments()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("durability", ["local", "remote"])
+def test_recovery_30_an_error_of_our_own_ends_the_session(place, monkeypatch, durability):
+    """It is no failing store, and would come again for ever: the message names it, and where the records are."""
+    real, rounds = UploadSet.upload, []
+
+    def upload(self, **how):
+        rounds.append(1)
+        if len(rounds) > 1:
+            raise TypeError("None is not a segment")
+        real(self, **how)
+
+    async def solve(trial):
+        await asyncio.sleep(30 if trial.sample.id == "late" else 0)
+        return "done"
+
+    monkeypatch.setattr(UploadSet, "upload", upload)
+    task = Task(
+        name="t",
+        samples=[Sample("q", target="done", id=name) for name in ("first", "late")],
+        solver=solve,
+        scorers=exact(),
+    )
+    with pytest.raises(StorageFailure, match="error in holdfast: TypeError: None is not a segment") as ended:
+        evaluate(task, ["scripted/echo"], run=place.url, runner={"upload_interval": 0.2, "durability": durability})
+    assert len(rounds) == 2
+    assert str(spool_of(place)) in str(ended.value) and f"holdfast resume {place.url}" in str(ended.value)
 
 
 # 31, 22b: the pause.
