@@ -184,3 +184,22 @@ def test_the_last_line_breaks_between_words(monkeypatch):
     asyncio.run(show())
     last = stream.getvalue().rpartition("\x1b[2K")[2].strip().splitlines()
     assert len(last) > 1 and max(map(len, last)) <= 80 and " ".join(" ".join(last).split()) == parts
+
+
+def test_recovery_31_a_pause_is_no_slow_work():
+    """While the store does not answer there is neither a rate nor a time left; afterwards both are as before."""
+    progress = made_progress([("t", "m")])
+    progress.finished, progress.clock.now = 3, 20.0
+    before = progress.rate(), progress.eta_seconds()
+    assert before[0] == pytest.approx(0.3) and before[1]
+    progress.lease_text = lambda: "paused: the lease could not be renewed since 11:00"
+    for progress.clock.now in (20.0, 40.0, 400.0):
+        assert progress.rate() == 0.0 and progress.eta_seconds() is None
+        assert "/s" not in progress_text(progress) and "left" not in progress_text(progress)
+        columns = {
+            column.title: column.cells
+            for column in ProgressFrame(progress, Terminal())._columns([*progress.groups.values()])
+        }
+        assert columns["rate"] == columns["left"] == [""]
+    progress.lease_text = str
+    assert (progress.rate(), progress.eta_seconds()) == before

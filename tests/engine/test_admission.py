@@ -202,7 +202,7 @@ def test_a_lease_that_is_lost_while_everything_waits_ends_the_session(tmp_path, 
     rig.begin = begin_watched
     rig.at = {5.0: lambda _: state.update(held=False), 30.0: lambda _: state.update(held=None)}
     session = rig.session()
-    assert (session.ended.how, session.ended.exit_code) == ("held by another", 4)
+    assert (session.ended.how, session.ended.exit_code) == ("lease lost", 4)
     assert session.seconds < 31.0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import signal
@@ -12,9 +13,12 @@ import obstore
 import pytest
 
 from evals import fast_eval, http_eval
-from holdfast.errors import StorageFailure
+from holdfast import Sample, Task, evaluate, exact
+from holdfast.errors import RunHeld, StorageFailure
+from holdfast.journal import SegmentId
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.remote.spool import take_run_lease
 from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.remote.uploader import Uploader
@@ -126,6 +130,44 @@ def test_recovery_30_a_deleted_lease_that_another_took_is_lost(place):
     lease.release()
 
 
+def test_recovery_30_a_deleted_lease_is_not_taken_from_a_holder_with_a_longer_one(place, tmp_path):
+    """Whoever takes it watches for the lifetime in the run's configuration, however short his own is."""
+    place.write("config.yaml", b"runner:\n  lease: 3\n")
+    place.write(f"journal/{SegmentId(1, 0, 1).filename(sealed=True)}", b"")
+    holder = RemoteLease(ObjectStore(place.url), lifetime=3)
+    try:
+        place.delete(LEASE_KEY)
+        with pytest.raises(RunHeld):
+            take_run_lease(ObjectStore(place.url), tmp_path / "no-spool", 0.3)
+        assert holder.is_held()
+    finally:
+        holder.release()
+
+
+def test_recovery_30_a_junk_lease_is_not_taken_at_once(place, tmp_path, monkeypatch):
+    """It tells of no holder, and there may be one."""
+    watched = []
+    monkeypatch.setattr(RemoteLease, "_watch", lambda _, tag, lifetime, __: watched.append((bool(tag), lifetime)))
+    place.write(f"journal/{SegmentId(1, 0, 1).filename(sealed=True)}", b"")
+    place.write(LEASE_KEY, b"{")
+    take_run_lease(ObjectStore(place.url), tmp_path / "no-spool").release()
+    assert watched == [(True, 30.0)]
+
+
+def test_recovery_30_every_command_takes_the_lease_for_the_lifetime_that_the_run_has(
+    holdfast, place, server, tmp_path, monkeypatch
+):
+    """Also where the object is gone: `repair`, `clean` and the upload of a rest ask the configuration."""
+    holdfast("run", steady(tmp_path, server, 2, lease="2m"), "--run-dir", place.url, code=0)
+    watched = []
+    monkeypatch.setattr(RemoteLease, "_watch", lambda _, __, lifetime, ___: watched.append(lifetime))
+    for root in (spool_of(place), tmp_path / "no-spool"):
+        place.delete(LEASE_KEY)
+        take_run_lease(ObjectStore(place.url), root).release()
+        assert json.loads(place.read(LEASE_KEY))["lifetime"] == 120.0
+    assert watched == [120.0, 120.0]
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -159,6 +201,35 @@ def test_recovery_30_the_uploader_survives_what_its_library_raises(place, tmp_pa
     uploader.stop()
     session.abandon()
     assert place.segments()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("durability", ["local", "remote"])
+def test_recovery_30_an_error_of_our_own_ends_the_session(place, monkeypatch, durability):
+    """It is no failing store, and would come again for ever: the message names it, and where the records are."""
+    real, rounds = UploadSet.upload, []
+
+    def upload(self, **how):
+        rounds.append(1)
+        if len(rounds) > 1:
+            raise TypeError("None is not a segment")
+        real(self, **how)
+
+    async def solve(trial):
+        await asyncio.sleep(30 if trial.sample.id == "late" else 0)
+        return "done"
+
+    monkeypatch.setattr(UploadSet, "upload", upload)
+    task = Task(
+        name="t",
+        samples=[Sample("q", target="done", id=name) for name in ("first", "late")],
+        solver=solve,
+        scorers=exact(),
+    )
+    with pytest.raises(StorageFailure, match="error in holdfast: TypeError: None is not a segment") as ended:
+        evaluate(task, ["scripted/echo"], run=place.url, runner={"upload_interval": 0.2, "durability": durability})
+    assert len(rounds) == 2
+    assert str(spool_of(place)) in str(ended.value) and f"holdfast resume {place.url}" in str(ended.value)
 
 
 # 31, 22b: the pause.

@@ -45,11 +45,12 @@ def test_memory_does_not_grow_with_the_run(place, tmp_path, transcripts):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_recovery_24_one_gigabyte_comes_home_in_100_megabytes(place, tmp_path):
-    """A run of 1 GB is recovered within 100 MB of memory."""
+@pytest.mark.parametrize("how", ["steps", "no-steps"])
+def test_recovery_24_one_gigabyte_comes_home_in_100_megabytes(place, tmp_path, how):
+    """A run of 1 GB is recovered within 100 MB of memory, also without its steps."""
     count = write_transcripts(tmp_path / "made", 10**9)
     size = send_away(place, tmp_path / "made")
-    finished, most = recovered(place, tmp_path / "home")
+    finished, most = recovered(place, tmp_path / "home", how)
     print(f"{size / 1e9:.2f} GB, {count} trials: {most / MB:.0f} MB of memory")
     assert finished == count
     assert most < 100 * MB

@@ -79,6 +79,8 @@ def test_a_holder_that_stalls_past_its_lease_does_nothing_more(
     # Steps 17: what the lost holder had paid for, finished or not, and was bought again.
     status = second("status", place.url, "--json").json
     assert status["calls"]["repeated"]["takeover"] == status["sessions"][1]["repeated"]["takeover"] == answered == 7
+    assert [session["ended_as"] for session in status["sessions"]] == ["lease lost", "completed"]
+    assert status["sessions"][0]["exit_code"] == 4
     assert f"{answered} calls were made again: a session that lost the run had their replies." in status["ledger"]
 
 

@@ -30,7 +30,7 @@ from holdfast.run.import_origin import import_origin
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
 from holdfast.storage.leases.holder import LeaseHolder, UnrecordedEnd
 from holdfast.storage.leases.local import read_unrecorded_end
-from holdfast.storage.leases.remote import PublishedLease
+from holdfast.storage.leases.remote import PublishedLease, read_lost_ends
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
 
@@ -243,8 +243,11 @@ def _in_flight(how: str, open_calls: int, mark: int) -> int:
 
 
 def _unrecorded_ends(reader: RunReader, holder: LeaseHolder | None) -> dict[int, UnrecordedEnd]:
-    """The ends that are not in the journal: the next session has recorded them, or they are in the lease file."""
+    """The ends that are not in the journal: the next session has recorded them, or they are in the lease file; those of
+    sessions that lost a run in a store are in files of their own.
+    """
     noted = [session.unrecorded_end for session in reader.sessions]
+    noted += read_lost_ends(reader.layout.root)
     if holder is None:
         noted.append(read_unrecorded_end(reader.layout.root))
     return {end.session: end for end in noted if end is not None}

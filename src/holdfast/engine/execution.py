@@ -73,6 +73,7 @@ from holdfast.run.session.result_writer import ResultWriter
 from holdfast.run.session.session import RunSession
 from holdfast.spec import EvalSpec, plain_data
 from holdfast.storage.leases.forked_children import marking_commands
+from holdfast.storage.leases.holder import LEASE_LOST
 from holdfast.storage.tolerated_failures import ToleratedFailure
 from holdfast.suggestions import did_you_mean
 from holdfast.tasks.judges.panels import panels_of
@@ -133,7 +134,7 @@ def _relaxed_collector() -> Iterator[None]:
 def _how_failed(failure: StorageFailure | RunHeld) -> str:
     if isinstance(failure, RunGone):
         return GONE
-    return "storage" if isinstance(failure, StorageFailure) else "held by another"
+    return "storage" if isinstance(failure, StorageFailure) else LEASE_LOST
 
 
 class Execution:

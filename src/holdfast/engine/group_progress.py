@@ -36,6 +36,23 @@ class RateMeter:
         return (count - before) / (now - then) if now > then else 0.0
 
 
+class WorkTime:
+    """A clock that stops while a session is paused, so that a pause does not count as slow work."""
+
+    def __init__(self) -> None:
+        self._paused = 0.0
+        self._since: float | None = None
+
+    def at(self, now: float, *, is_paused: bool) -> float:
+        """The time of work at `now`; a pause begins and ends when somebody looks."""
+        if is_paused and self._since is None:
+            self._since = now
+        elif not is_paused and self._since is not None:
+            self._paused += now - self._since
+            self._since = None
+        return (now if self._since is None else self._since) - self._paused
+
+
 @dataclass(frozen=True)
 class EarlierWork:
     """What earlier sessions have done of one task and model."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.engine.events import AttemptEnded, Events, TaskStopped
-from holdfast.engine.group_progress import GroupProgress, RateMeter
+from holdfast.engine.group_progress import GroupProgress, RateMeter, WorkTime
 from holdfast.engine.model_calls.caller import CallCounts
 from holdfast.engine.scheduling.call_tally import CallTally, TrialGroup
 from holdfast.engine.scheduling.clock import Clock
@@ -93,7 +93,7 @@ class Progress:
 
     def __post_init__(self) -> None:
         self._began = self.clock.monotonic()
-        self._meter = RateMeter(self._began)
+        self._meter, self._work_time = RateMeter(self._began), WorkTime()
         self._errors: set[tuple[str, str]] = set()
 
     @property
@@ -221,13 +221,23 @@ class Progress:
         }
         return StateCounts.of(self.planned, ended)
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether nothing is started or acknowledged until the store answers."""
+        return bool(self.lease_text())
+
+    def working_now(self) -> float:
+        """The present moment on a clock that stops while the session is paused; for the rates of groups."""
+        return self._work_time.at(self.clock.monotonic(), is_paused=self.is_paused)
+
     def rate(self) -> float:
-        """Finished trials a second, over the last minute."""
-        return self._meter.rate(self.clock.monotonic(), self.finished + self.redone)
+        """Finished trials a second, over the last minute of work; 0 while the session is paused."""
+        rate = self._meter.rate(self.working_now(), self.finished + self.redone)
+        return 0.0 if self.is_paused else rate
 
     def eta_seconds(self) -> float | None:
         """How long it will take at this rate, and not less than the slowest task and model; None while not known."""
-        rate, now = self.rate(), self.clock.monotonic()
+        rate, now = self.rate(), self.working_now()
         if rate <= 0:
             return None
         expected = self.planned - self.before.finished if self.expected is None else self.expected

@@ -8,7 +8,6 @@ again.
 from __future__ import annotations
 
 import contextlib
-from hashlib import md5
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +21,6 @@ from holdfast.terminal.text import time_text
 if TYPE_CHECKING:
     # Most runs are in no store.
     from holdfast.run.remote.upload_watermark import ConfirmedSegments, UploadWatermark
-
-_MD5_DIGITS = 32
 
 
 def open_results(root: Path) -> RunReader:
@@ -92,11 +89,10 @@ def _confirmed_by_store(spool: Path, watermark: UploadWatermark, there: dict[str
 
 
 def _may_be_tag_of(path: Path, tag: str) -> bool:
-    """Whether an object with this tag can be the file: most stores give the digest of its bytes."""
-    text = tag.strip('"').lower()
-    if len(text) != _MD5_DIGITS or not set(text) <= set("0123456789abcdef"):
-        return True
+    """Whether an object with this tag can be the file: a tag that is no digest says nothing."""
+    from holdfast.storage.object_comparison import is_tag_of  # noqa: PLC0415
+
     try:
-        return md5(path.read_bytes(), usedforsecurity=False).hexdigest() == text
+        return is_tag_of(tag, path) is not False
     except FileNotFoundError:
         return False

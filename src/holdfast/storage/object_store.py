@@ -27,7 +27,10 @@ from holdfast.storage.store_url import check_url
 _CHUNK = 1 << 20
 _PROBE = ".holdfast-probe"
 _LIBRARY_ERRORS = (OSError, RuntimeError, ValueError, TypeError, LookupError)
-"""What the store's library raises beside its own errors, as for an answer that it cannot read."""
+"""What the store's library raises beside its own errors, as for an answer that it cannot read.
+
+Only calls of the library are wrapped: the same errors of our own code are not the store's.
+"""
 
 
 class StoredObject(NamedTuple):
@@ -219,6 +222,9 @@ class ObjectStore:
         found = self._open(key)
         if found is None:
             raise FileNotFoundError(f"{self.url}/{key} does not exist")
+        yield from self._stream(key, found)
+
+    def _stream(self, key: str, found: Any) -> Iterator[Any]:
         with self._as_storage_failure(f"read {key}"):
             yield from found.stream(min_chunk_size=_CHUNK)
 
@@ -227,8 +233,8 @@ class ObjectStore:
         found = self._open(key)
         if found is None:
             return False
-        with self._as_storage_failure(f"read {key}"), path.open("rb") as file:
-            return all(file.read(len(part)) == bytes(part) for part in found.stream()) and not file.read(1)
+        with path.open("rb") as file:
+            return all(file.read(len(part)) == bytes(part) for part in self._stream(key, found)) and not file.read(1)
 
     def stored_at(self, key: str) -> float:
         """When an object was stored, by the store's clock, in seconds since the epoch."""

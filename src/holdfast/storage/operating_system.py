@@ -22,8 +22,26 @@ _DELETED = " (deleted)"
 _PATH_BYTES = 1024
 """The buffer that F_GETPATH fills."""
 _PS_SECONDS = 10.0
+_MMAP_THRESHOLD, _LARGE_BUFFER_BYTES = -3, 256 << 10
+"""The number of an option of glibc, and its value."""
 _FIELDS_BEFORE_START = 19
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+# Memory.
+
+
+def return_large_buffers() -> None:
+    """From now on memory of large buffers goes back to the system as soon as they are freed.
+
+    The allocator of Linux (glibc) has a pool for each thread, and keeps there what the thread has freed once it has
+    met large buffers: a process in which several threads work with some megabytes each grows to a multiple of what it
+    uses. A fixed threshold ends that; other allocators have no such setting, and none is needed.
+    """
+    import ctypes  # noqa: PLC0415 - few processes need it
+
+    if (set_option := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        set_option(_MMAP_THRESHOLD, _LARGE_BUFFER_BYTES)
+
 
 # Durable bytes.
 

@@ -125,6 +125,7 @@ class ProgressFile:
             **state,
             **msgspec.structs.asdict(counts),
             "running": progress.active,
+            "paused": progress.lease_text() or None,
             "rate": round(progress.rate(), 3),
             "eta_seconds": _rounded(progress.eta_seconds()),
             "calls": self._calls(),
@@ -149,14 +150,14 @@ class ProgressFile:
         return found
 
     def _group(self, group: GroupProgress) -> dict[str, Any]:
-        now = self._progress.clock.monotonic()
+        now, is_paused = self._progress.working_now(), self._progress.is_paused
         return {
             "planned": group.planned,
             "finished": group.done,
             "failed": group.failed,
             "unfinished": group.unfinished,
-            "rate": round(group.rate(now), 3),
-            "eta_seconds": _rounded(group.eta_seconds(now)),
+            "rate": 0.0 if is_paused else round(group.rate(now), 3),
+            "eta_seconds": None if is_paused else _rounded(group.eta_seconds(now)),
             "scores": {name: {"mean": mean, "n_trials": count} for name, (mean, count) in group.scores().items()},
             "tokens": group.tokens,
             "cost": group.cost(self._progress.prices),

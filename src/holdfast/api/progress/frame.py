@@ -114,15 +114,15 @@ class ProgressFrame:
         return Text.assemble(*((segment.text, segment.style or "") for segment in segments))
 
     def _columns(self, groups: list[GroupProgress]) -> list[FrameColumn]:
-        now, prices = self._progress.clock.monotonic(), self._progress.prices
+        now, prices, is_paused = self._progress.working_now(), self._progress.prices, self._progress.is_paused
         costs = [group.cost(prices) for group in groups]
-        rates = [group.rate(now) for group in groups]
+        rates = [0.0 if is_paused else group.rate(now) for group in groups]
         columns = [
             FrameColumn("task", [_plain(group.task) for group in groups], 1, is_name=True),
             FrameColumn("model", [_plain(group.model) for group in groups], 2, is_name=True),
             FrameColumn("done", [f"{group.done}/{group.planned}" for group in groups], 0),
             FrameColumn("rate", [f"{rate:.1f}/s" if rate else "" for rate in rates], 5),
-            FrameColumn("left", [_eta_text(group, now) for group in groups], 4),
+            FrameColumn("left", ["" if is_paused else _eta_text(group, now) for group in groups], 4),
             *_score_columns(groups),
             FrameColumn("tokens", [count_text(group.tokens) for group in groups], 8),
             FrameColumn("cost", ["" if cost is None else money_text(cost, prices.currency) for cost in costs], 9),

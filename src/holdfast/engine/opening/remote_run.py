@@ -24,7 +24,7 @@ from holdfast.run.fold.states import StateCounts
 from holdfast.run.remote.healing import heal_segments, heal_store
 from holdfast.run.remote.merged_view import open_merged_view
 from holdfast.run.remote.run_objects import list_run_objects, run_id_in_store
-from holdfast.run.remote.spool import fill_spool, name_url, newest_session
+from holdfast.run.remote.spool import fill_spool, name_url, take_run_lease
 from holdfast.run.remote.upload_lag import segments_text
 from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet
@@ -126,7 +126,7 @@ def resume_remote_run(
     store.probe()
     with contextlib.ExitStack() as undo:
         root = spool_root(url)
-        lease = RemoteLease(store, above=newest_session(store, root), lifetime=spec.runner.lease)
+        lease = take_run_lease(store, root, spec.runner.lease)
         undo.callback(lease.release)
         downloaded = fill_spool(store, root)
         healed = heal_segments(store, Layout(root))
@@ -164,7 +164,7 @@ def upload_rest(url: str, counts: StateCounts) -> None:
         return
     try:
         with contextlib.ExitStack() as undo:
-            lease = RemoteLease(store, above=newest_session(store, layout.root))
+            lease = take_run_lease(store, layout.root)
             undo.callback(lease.release)
             run = find_run_id(RealFileSystem(), layout).hex()
             progress = partial(HolderProgress, counts.finished, counts.planned)

@@ -18,12 +18,13 @@ from holdfast.journal.index.database import INDEX
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout
 from holdfast.run.remote.run_objects import RUN_DIRECTORIES, RUN_FILES
-from holdfast.run.remote.spool import newest_session
+from holdfast.run.remote.spool import take_run_lease
 from holdfast.run.remote.upload_lag import LAG_FILE
 from holdfast.run.remote.upload_watermark import WATERMARK_FILE
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.leases.local import find_holder, run_held
-from holdfast.storage.leases.remote import RemoteLease, find_published_lease
+from holdfast.storage.leases.remote import find_published_lease
+from holdfast.storage.object_comparison import COMPARED_FILE
 from holdfast.storage.object_store import ObjectStore
 
 _DERIVED = {
@@ -31,6 +32,7 @@ _DERIVED = {
     LAG_FILE,
     f".{LAG_FILE}.new",
     WATERMARK_FILE,
+    COMPARED_FILE,
 }
 
 
@@ -97,7 +99,7 @@ def _refuse_if_held(store: ObjectStore, root: Path) -> None:
 def _both_leases(store: ObjectStore, root: Path) -> Iterator[None]:
     here = take_lease(RealFileSystem(), root)
     try:
-        there = RemoteLease(store, above=newest_session(store, root))
+        there = take_run_lease(store, root)
         try:
             yield
         finally:

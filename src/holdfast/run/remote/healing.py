@@ -8,9 +8,9 @@ has not changed since it was read. What is neither intact here nor there is name
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
-from hashlib import md5
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,10 +24,9 @@ from holdfast.run.core.run_id import find_run_id
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.run_objects import content_digest_of, is_named_by_digest
 from holdfast.storage.filesystem import ReadFile, RealFileSystem
+from holdfast.storage.object_comparison import ObjectComparison, is_same
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
-_MD5_DIGITS = 32
-_CHUNK = 1 << 20
 _BACKUP = "backup-"
 
 
@@ -46,7 +45,8 @@ def heal_segments(store: ObjectStore, layout: Layout) -> HealedSegments:
         StorageFailure: the store failed, or an object was changed by somebody else meanwhile.
     """
     healed = HealedSegments([], [])
-    for entry, path, run in _failing_segments(store, layout):
+    compared = ObjectComparison(store, layout.root)
+    for entry, path, run in _failing_segments(store, layout, compared.is_same):
         if is_intact_file(path, run):
             backup = _replace_segment(store, entry.key, path)
             healed.changes.append(
@@ -54,15 +54,20 @@ def heal_segments(store: ObjectStore, layout: Layout) -> HealedSegments:
             )
         else:
             healed.unrepaired.append(f"{entry.key} is damaged in {store.url}, and the copy here is not intact either.")
+    compared.save()
     return healed
 
 
 def intact_here(store: ObjectStore, layout: Layout) -> list[str]:
     """The segments that fail their own checks in the store and are intact on this machine, by key."""
-    return [entry.key for entry, path, run in _failing_segments(store, layout) if is_intact_file(path, run)]
+    # Nothing is remembered: who checks a run wants to know about its bytes as they are now.
+    failing = _failing_segments(store, layout, partial(is_same, store))
+    return [entry.key for entry, path, run in failing if is_intact_file(path, run)]
 
 
-def _failing_segments(store: ObjectStore, layout: Layout) -> Iterator[tuple[StoredObject, Path, bytes]]:
+def _failing_segments(
+    store: ObjectStore, layout: Layout, is_same_as: Callable[[StoredObject, Path], bool]
+) -> Iterator[tuple[StoredObject, Path, bytes]]:
     """The objects that differ from what is here under their name and are no intact segment of the run."""
     try:
         run = find_run_id(RealFileSystem(), layout)
@@ -70,7 +75,7 @@ def _failing_segments(store: ObjectStore, layout: Layout) -> Iterator[tuple[Stor
         return
     for entry in store.list("journal"):
         path = layout.root / entry.key
-        is_other = parse_name(path.name) and path.is_file() and not _is_same(store, entry, path)
+        is_other = parse_name(path.name) and path.is_file() and not is_same_as(entry, path)
         if is_other and not is_intact_object(store, entry, run):
             yield entry, path, run
 
@@ -125,11 +130,19 @@ def back_up_object(store: ObjectStore, key: str, data: bytes) -> str:
 def heal_store(store: ObjectStore, layout: Layout) -> list[str]:
     """Writes what is missing or altered in the store again; in words, what was done and what could not be.
 
+    Files whose objects were the same before are not read again, unless the listing or the file says that one changed.
+
     Raises:
         StorageFailure: the store failed.
     """
     there = {entry.key: entry for entry in store.list()}
-    differing = [path for path in _files(layout) if not _is_same(store, there.get(_key(layout, path)), path)]
+    compared = ObjectComparison(store, layout.root)
+    differing = [
+        path
+        for path in _files(layout)
+        if (entry := there.get(_key(layout, path))) is None or not compared.is_same(entry, path)
+    ]
+    compared.save()
     told: list[str] = []
     digests: dict[str, str] | None = None
     for path in differing:
@@ -156,23 +169,6 @@ def _files(layout: Layout) -> Iterator[Path]:
         for path in sorted(directory.rglob("*")) if directory.is_dir() else ():
             if path.is_file() and not path.name.startswith("."):
                 yield path
-
-
-def _is_same(store: ObjectStore, entry: StoredObject | None, path: Path) -> bool:
-    """Whether an object is the file, by what the store says of it, and by its bytes where that says nothing."""
-    if entry is None or entry.size != path.stat().st_size:
-        return False
-    tag = entry.tag.strip('"').lower()
-    is_digest = len(tag) == _MD5_DIGITS and set(tag) <= set("0123456789abcdef")
-    return (is_digest and _md5_of(path) == tag) or store.holds(entry.key, path)
-
-
-def _md5_of(path: Path) -> str:
-    found = md5(usedforsecurity=False)
-    with path.open("rb") as stream:
-        while part := stream.read(_CHUNK):
-            found.update(part)
-    return found.hexdigest()
 
 
 def _cited_digests(layout: Layout, wanted: Collection[str]) -> dict[str, str]:

@@ -41,12 +41,15 @@ from holdfast.run.fold.entries import StepEntry, TrialEntry, entry_of_line
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.session.create import create_run
+from holdfast.run.session.writer_options import WriterOptions
 from holdfast.run.transcripts.final_conversation import HEADS as FINAL_HEADS
 from holdfast.run.transcripts.final_conversation import FinalConversations
 
 _KEPT = CallRecord | RefusedRecord | StepRecord | AnswerRecord | ScoreRecord | TrialRecord | NoteRecord
 _OUTCOME, _HEAD_BYTES = f'"step":"{OF_STAGE}'.encode(), 512
 """How a step names itself, near its beginning, that has the outcomes of stages: another attempt may begin from them."""
+_SMALL_QUEUE = WriterOptions(queue_bytes=2 << 20)
+"""Records are read faster than they are written: what waits is memory, and nobody is quicker for it."""
 RECOVERY_NOTE = "recover"
 """The kind of the note that names the origin."""
 
@@ -66,7 +69,7 @@ def copy_without_steps(scan: RunScan, root: Path) -> list[str]:
     inputs, warnings = _input_copies(scan.layout, last)
     # Only inputs that are really copied may be in the new record.
     contents = replace(SessionContents.carried_over(last), inputs={}, code=_whole_code(scan.sessions))
-    session = create_run(root, contents, inputs=inputs, preload=_kept_records(scan))
+    session = create_run(root, contents, inputs=inputs, preload=_kept_records(scan), writer=_SMALL_QUEUE)
     _copy_files(scan.layout, Layout(root))
     session.close("recovered")
     return warnings
@@ -87,7 +90,7 @@ def _kept_records(scan: RunScan) -> Iterator[Record]:
     run = scan.run.hex()
     text = f"recovered from run {run}; of finished trials, with their final conversation only"
     yield NoteRecord(kind=RECOVERY_NOTE, text=text, data={"run": run})
-    counted = lru_cache(maxsize=10_000)(scan.spare_attempt)
+    counted = lru_cache(maxsize=1000)(scan.spare_attempt)
     journal, blobs = Journal(scan.fs, scan.layout.journal, scan.run), BlobStore(scan.fs, scan.layout.blobs)
     with closing(FinalConversations(scan.fs, blobs, counted)) as final:
         for _, line in journal.stream([], FINAL_HEADS):

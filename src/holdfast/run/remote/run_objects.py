@@ -16,10 +16,10 @@ from holdfast.errors import NotARun
 from holdfast.journal.frame import Header
 from holdfast.journal.segment import parse_name
 from holdfast.run.core.run_id import first_header_in_bytes, refuse_newer
-from holdfast.storage.leases.remote import find_published_lease
+from holdfast.storage.leases.remote import ENDED, find_published_lease
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
-RUN_DIRECTORIES = ("journal/", "inputs/", "blobs/", "artifacts/")
+RUN_DIRECTORIES = ("journal/", "inputs/", "blobs/", "artifacts/", f"{ENDED}/")
 DIGEST_NAMED = ("inputs", "blobs")
 """The directories whose files are named by the digest of their content."""
 RUN_FILES = ("config.yaml", "serving.yaml")

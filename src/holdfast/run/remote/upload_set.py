@@ -9,7 +9,6 @@ away, the segment is uploaded too.
 from __future__ import annotations
 
 from collections import deque
-from hashlib import md5
 from pathlib import Path
 
 from holdfast.errors import SegmentConflict
@@ -24,9 +23,9 @@ from holdfast.run.remote.healing import is_intact_file, is_intact_object
 from holdfast.run.remote.upload_lag import UploadLag
 from holdfast.run.remote.upload_watermark import ConfirmedSegments, confirmed_segments
 from holdfast.storage.filesystem import RealFileSystem
+from holdfast.storage.object_comparison import ObjectComparison
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
-_MD5_DIGITS = 32
 _TAIL_BYTES = 4096
 """Of a sealed segment that is its footer, which vouches for everything before it."""
 
@@ -57,14 +56,20 @@ class UploadSet:
         self._conflicts: dict[str, SegmentConflict] = {}
         self._others: dict[int, tuple[int, int]] = {}
         """By other writers of the session, the last segment and the last frame that are in the store."""
+        self._compared = ObjectComparison(store, layout.root)
         self._uploaded = {entry.key for entry in store.list() if self._is_same_file(entry)}
+        self._compared.save()
         self._artifacts = ArtifactFiles(layout)
         self._artifacts.take_as_uploaded(self._uploaded)
 
     def _is_same_file(self, entry: StoredObject) -> bool:
         """Whether an object is what the spool has under its name, if it has anything."""
         path = self.layout.root / entry.key
-        return not entry.key.startswith("journal/") or not path.is_file() or _has_same_bytes(self.store, entry, path)
+        return (
+            not entry.key.startswith("journal/")
+            or not path.is_file()
+            or self._compared.is_same(entry, path, _TAIL_BYTES)
+        )
 
     def is_uploaded(self, key: str) -> bool:
         return key in self._uploaded
@@ -175,25 +180,3 @@ class UploadSet:
             path = self.layout.root / name
             if path.is_file():
                 self.store.put_file(name, path)
-
-
-def _has_same_bytes(store: ObjectStore, entry: StoredObject, path: Path) -> bool:
-    """Whether an object is the file, by its size and by what the store says of its content."""
-    if path.stat().st_size != entry.size:
-        return False
-    tag = entry.tag.strip('"').lower()
-    if len(tag) == _MD5_DIGITS and set(tag) <= set("0123456789abcdef"):
-        data = path.read_bytes()
-        if md5(data, usedforsecurity=False).hexdigest() == tag:
-            return True
-        # Not every store's tag is the digest that it looks like.
-        found = store.get(entry.key)
-        return found is not None and found[0] == data
-    start = max(entry.size - _TAIL_BYTES, 0)
-    return store.read_range(entry.key, start, entry.size - start) == _read_from(path, start)
-
-
-def _read_from(path: Path, start: int) -> bytes:
-    with path.open("rb") as stream:
-        stream.seek(start)
-        return stream.read()

@@ -1,13 +1,14 @@
 """Uploading a run while it grows: a local spool holds it, and sealed segments are uploaded byte for byte.
 
 A store that fails is retried with growing pauses, whatever it or its library does, and an upload that fails stops
-nothing; the lag is written where other processes can read it. Under `durability: remote` a trial counts only once its
+nothing; the lag is written where other processes can read it. An error in the program itself is not retried: it ends
+the session. Under `durability: remote` a trial counts only once its
 segment is in the store.
 """
 
 from __future__ import annotations
 
-import contextlib
+import sys
 import threading
 import time
 from collections import deque
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.errors import HoldfastError, SegmentConflict
+from holdfast.errors import HoldfastError, SegmentConflict, StorageFailure
 from holdfast.journal.segment import SegmentId
 from holdfast.journal.writer import JournalWriter
 from holdfast.run.core.display_text import shell_word
@@ -30,8 +31,8 @@ from holdfast.storage.tolerated_failures import ToleratedFailures
 
 UPLOADS = "objects in the store"
 """Under this name the ledger of a session counts what the store did not take."""
-_SURVIVED = (HoldfastError, OSError, RuntimeError, ValueError, TypeError, LookupError)
-"""What a round may end with, and the next one still comes: a failing store or disk, an event loop that is closed."""
+_SURVIVED = (HoldfastError, OSError)
+"""What a round may end with, and the next one still comes: a failing store or disk. Any other error is one of ours."""
 _NOTED_SECONDS = 1.0
 """How often, while uploads fail, it is looked at what other processes should know."""
 _LAST_SECONDS = 60.0
@@ -60,6 +61,8 @@ class Uploader:
         self._thread: threading.Thread | None = None
         self._done = threading.Condition()
         self._rounds = 0
+        self.defect: StorageFailure | None = None
+        """An error in the program itself that has ended the thread: nothing more is uploaded by this process."""
         self._is_over = False
         """Whether nobody writes for the session any more."""
         self._on_confirmed: Callable[[dict[int, int]], None] = lambda _: None
@@ -121,12 +124,29 @@ class Uploader:
     # The thread.
 
     def _run(self) -> None:
-        # The first round at once: from then on the store knows of this session.
-        while not self._stop:
-            self._wake.clear()
-            pause = self._schedule.pause(succeeded=self._round())
-            self._note_lag()
-            self._wait(pause)
+        is_in_order = False
+        try:
+            # The first round at once: from then on the store knows of this session.
+            while not self._stop:
+                self._wake.clear()
+                pause = self._schedule.pause(succeeded=self._round())
+                self._note_lag()
+                self._wait(pause)
+            is_in_order = True
+        finally:
+            if not is_in_order:
+                self._note_defect(sys.exc_info()[1])
+
+    def _note_defect(self, error: BaseException | None) -> None:
+        """Ends the session: an error that is not the store's would come again for ever, and look like a slow store."""
+        self.defect = StorageFailure(
+            f"The upload to {self.url} has stopped with an error in holdfast: {type(error).__name__}: {error}.",
+            hint=f"All records are intact in {self._uploads.layout.root}. Please report the error with its traceback;"
+            f" upload the rest with: holdfast resume {shell_word(self.url)}",
+        )
+        self.failures.note(UPLOADS, self.defect.message)
+        with self._done:
+            self._done.notify_all()
 
     def _wait(self, pause: float) -> None:
         """Waits until the next round is due; meanwhile the lease may run out or be renewed."""
@@ -175,9 +195,7 @@ class Uploader:
             self.lag.failing_since = time.monotonic()
         self.lag.reason = reason
         self.failures.note(UPLOADS, reason)
-        with contextlib.suppress(*_SURVIVED):
-            # Whoever listens may be gone.
-            self._report_round(reason)
+        self._report_round(reason)
 
     def _keep_watermark(self) -> None:
         """Keeps what the store has, before anybody counts on it."""
@@ -231,7 +249,7 @@ class Uploader:
         A store that fails is not asked more often because of this.
         """
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and self.defect is None:
             self._wait_for_round(deadline)
             if self._has_tried_everything():
                 return self.conflict is None
@@ -247,7 +265,8 @@ class Uploader:
             before = self._rounds
             if self.lag.failing_since is None:
                 self._wake.set()
-            self._done.wait_for(lambda: self._rounds > before, timeout=max(deadline - time.monotonic(), 0.01))
+            is_over = lambda: self._rounds > before or self.defect is not None  # noqa: E731
+            self._done.wait_for(is_over, timeout=max(deadline - time.monotonic(), 0.01))
 
     def finish(self, seconds: float = _LAST_SECONDS) -> None:
         """Uploads what the session's end has added, and what a writer that was killed has left.
@@ -263,7 +282,7 @@ class Uploader:
             self._wake.set()
         began = time.monotonic()
         while time.monotonic() < began + seconds and not self._has_failed_for(patience, began):
-            if self.flush(_NOTED_SECONDS) or self._has_tried_everything():
+            if self.flush(_NOTED_SECONDS) or self._has_tried_everything() or self.defect is not None:
                 return
 
     def _has_failed_for(self, seconds: float, began: float) -> bool:
@@ -284,10 +303,15 @@ class Uploader:
         left = self._left()
         if not left:
             return ""
-        reason = str(self.conflict or self.lag.reason or "The session ended before they were uploaded.")
+        reason = str(
+            self.conflict or self._defect_text() or self.lag.reason or "The session ended before they were uploaded."
+        )
         here = f"Not in {self.url} yet, but safe in {self._uploads.layout.root}: {segments_text(len(left))}"
         command = "" if self.conflict else f" Upload them with: holdfast resume {shell_word(self.url)}"
         return f"{here}. {reason}{command}"
+
+    def _defect_text(self) -> str:
+        return self.defect.message if self.defect is not None else ""
 
     def upload_late(self) -> None:
         """Uploads whatever there is, once nobody writes any more.

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.errors import StorageFailure
 from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.remote.healing import back_up_object, heal_segments, heal_store
-from holdfast.run.remote.spool import fill_spool, newest_session
+from holdfast.run.remote.spool import fill_spool, take_run_lease
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.repair.recording_session import Planner
 from holdfast.run.repair.repair import RepairReport, repair_run
@@ -34,7 +34,7 @@ def repair_stored_run(url: str, planner: Planner) -> RepairReport:
     """
     store, root = ObjectStore(url), spool_root(url)
     store.probe()
-    lease = RemoteLease(store, above=newest_session(store, root))
+    lease = take_run_lease(store, root)
     try:
         downloaded = fill_spool(store, root)
         _require_lease(store, lease)

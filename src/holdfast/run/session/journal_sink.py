@@ -7,6 +7,7 @@ every process that has joined it; each has its own segments, its own sequence nu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Protocol
 
@@ -94,6 +95,7 @@ class JournalSink:
         loop = asyncio.get_running_loop()
 
         def uploaded() -> None:
-            loop.call_soon_threadsafe(report)
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+                loop.call_soon_threadsafe(report)
 
         self._confirmations.when_uploaded(self.journal.writer, self._last_seq, uploaded)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from holdfast.errors import SegmentConflict
+from holdfast.errors import SegmentConflict, StorageFailure
 from holdfast.journal import JournalWriter
 from holdfast.storage.leases.remote import RemoteLease
 from holdfast.storage.tolerated_failures import ToleratedFailures
@@ -30,6 +30,10 @@ class SegmentUploader(Protocol):
     @property
     def conflict(self) -> SegmentConflict | None:
         """A segment that the store holds with other bytes, if there is any: then not everything can be uploaded."""
+
+    @property
+    def defect(self) -> StorageFailure | None:
+        """An error in the program itself, after which nothing more is uploaded, if there was one."""
 
     @property
     def interval(self) -> float:

@@ -85,7 +85,7 @@ class FinalConversations:
         """`counted` gives the attempt of a trial whose conversation is wanted, and 0 where none is."""
         self._fs, self._blobs, self._counted = fs, blobs, counted
         self._db = sqlite3.connect("", isolation_level=None)
-        self._db.executescript(f"PRAGMA cache_size = -8000; BEGIN;{_SCHEMA}")
+        self._db.executescript(f"PRAGMA cache_size = -4000; BEGIN;{_SCHEMA}")
         self._waiting: list[tuple[object, ...]] = []
         self._is_complete = False
 

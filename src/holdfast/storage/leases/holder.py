@@ -40,6 +40,10 @@ class AcknowledgedFrames(msgspec.Struct, frozen=True, array_like=True):
     seq: int
 
 
+LEASE_LOST = "lease lost"
+"""How a session ended that another one has taken the run from."""
+
+
 class UnrecordedEnd(msgspec.Struct, frozen=True):
     """How a session ended that could not write its end to the journal, as on a full disk."""
 

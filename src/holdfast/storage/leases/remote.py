@@ -7,6 +7,7 @@ clocks are never compared. A failing store takes no lease away, and an object th
 unless another session was faster. The object also shows people who holds the run and its progress.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -17,13 +18,22 @@ from typing import NamedTuple
 import msgspec
 
 from holdfast.errors import RunGone, RunHeld, StorageFailure
-from holdfast.storage.leases.holder import AcknowledgedFrames, LeaseHolder, UnrecordedEnd, is_alive, this_process
+from holdfast.storage.leases.holder import (
+    AcknowledgedFrames,
+    LeaseHolder,
+    UnrecordedEnd,
+    decode_unrecorded_end,
+    is_alive,
+    this_process,
+)
 from holdfast.storage.leases.local import LIFETIME_SECONDS, Lease
 from holdfast.storage.object_store import ObjectStore
 from holdfast.storage.tolerated_failures import ToleratedFailures
 from holdfast.terminal.text import duration_text, time_text
 
 LEASE_KEY = "lease.json"
+ENDED = "ended"
+"""The directory with the ends of sessions that have lost the lease: their journals do not have them."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 """Between renewals that fail; never longer than a third of a lifetime."""
 _CLOCK_SECONDS = 300.0
@@ -92,8 +102,12 @@ class HolderProgress(NamedTuple):
 class RemoteLease:
     """The right to execute a run in an object store, while it can be renewed."""
 
-    def __init__(self, store: ObjectStore, *, above: int = 0, lifetime: float = LIFETIME_SECONDS) -> None:
+    def __init__(
+        self, store: ObjectStore, *, above: int = 0, lifetime: float = LIFETIME_SECONDS, recorded: float = 0.0
+    ) -> None:
         """Takes the lease, for a session whose number is above all that are known.
+
+        `recorded` is the lifetime that the run's configuration sets: a holder may have it of which no object tells.
 
         Raises:
             RunHeld: another session holds it, or was faster.
@@ -113,20 +127,21 @@ class RemoteLease:
         self._failing_since = ""
         self.failures = ToleratedFailures()
         self._deadline = 0.0
-        self._tag = self._acquire(is_known=above > 0)
+        self._tag = self._acquire(max(lifetime, recorded) if above else 0.0)
         self._thread = threading.Thread(target=self._keep_renewing, name="holdfast-lease", daemon=True)
         self._thread.start()
 
-    def _acquire(self, *, is_known: bool) -> str:
+    def _acquire(self, unknown: float) -> str:
+        """`unknown` is how long to watch for a holder of whom no object tells; 0 where there cannot be one."""
         found = self._store.get(LEASE_KEY)
-        if found is None and is_known:
-            # Somebody has deleted it: its holder, if there is one, writes it again within a lifetime.
-            self._watch(None, self._lifetime, None)
+        published = decode_published_lease(found[0]) if found is not None else None
+        if published is None and unknown:
+            # Somebody has deleted or replaced it: its holder, if there is one, writes it again or has lost it.
+            self._watch(found[1] if found is not None else None, unknown, None)
         if found is None:
             self._start_lifetime()
             tag = self._store.put_new(LEASE_KEY, self._encoded())
         else:
-            published = decode_published_lease(found[0])
             if published is not None:
                 self.session = max(self.session, published.session + 1)
                 # What the last holder counted, until this one has counted.
@@ -282,6 +297,14 @@ class RemoteLease:
             self._tag = found[1]
         raise StorageFailure(f"{LEASE_KEY} changes all the time, and is this session's own.")
 
+    def note_end(self, end: UnrecordedEnd) -> None:
+        """Leaves the end of a session that has lost the lease in the store: others would take it for killed.
+
+        The object is the session's own, as its segments are; nothing depends on it.
+        """
+        with contextlib.suppress(StorageFailure):
+            self._store.put_new(f"{ENDED}/{end.session:06}.json", msgspec.json.encode(end))
+
     def release(self) -> None:
         """Gives the lease back, so that the next session need not wait."""
         if self._stop.is_set():
@@ -301,6 +324,19 @@ def decode_published_lease(data: bytes) -> PublishedLease | None:
     try:
         return msgspec.json.decode(data, type=PublishedLease)
     except msgspec.MsgspecError:
+        return None
+
+
+def read_lost_ends(run: Path) -> list[UnrecordedEnd]:
+    """The ends of sessions that have lost the lease, as far as they are in the directory of the run."""
+    found = (_read_end(path) for path in sorted((run / ENDED).glob("*.json")))
+    return [end for end in found if end is not None]
+
+
+def _read_end(path: Path) -> UnrecordedEnd | None:
+    try:
+        return decode_unrecorded_end(path.read_bytes())
+    except OSError:
         return None
 
 
@@ -339,6 +375,8 @@ class LocalAndRemoteLease:
 
     def note_end(self, end: UnrecordedEnd | None) -> None:
         self._here.note_end(end)
+        if end is not None and self._there.is_lost():
+            self._there.note_end(end)
 
     def publish(self, frames: AcknowledgedFrames) -> None:
         self._here.publish(frames)
