@@ -218,7 +218,7 @@ def create_planned(
 
 
 def mark_of_plan(prepared: PreparedEval, to_run: int) -> int:
-    """The admission mark that a session of this plan starts with, which runs so many trials."""
+    """The admission mark that a session of this plan starts with; `to_run` is how many trials it runs."""
     return first_mark(most_solved_at_once(prepared.spec), to_run)
 
 
