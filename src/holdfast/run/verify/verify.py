@@ -24,6 +24,8 @@ from holdfast.run.verify.finished_by_session import FinishedBySession
 from holdfast.run.verify.fold_comparison import covers_the_same, fold_differences
 from holdfast.run.verify.verifying_fold import VerifyingFold
 
+HEADER_DIFFERS = "The header of config.yaml differs from the journal"
+
 
 class Verification(msgspec.Struct):
     """What was counted, and what does not agree."""
@@ -96,7 +98,7 @@ def _header_notes(frames: RunReader) -> list[str]:
     if not frames.sessions:
         return []
     found = header_differences(frames.layout.config, frames.sessions)
-    return [f"The header of config.yaml differs from the journal: {list_text(found)}."] if found else []
+    return [f"{HEADER_DIFFERS}: {list_text(found)}."] if found else []
 
 
 def _check_files(frames: RunReader, fold: VerifyingFold) -> list[Damage]:
