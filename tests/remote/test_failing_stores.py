@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import shutil
 import signal
@@ -23,7 +24,7 @@ from holdfast.run.remote.upload_schedule import UploadSchedule
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.run.remote.uploader import Uploader
 from holdfast.run.session.create import create_run
-from holdfast.storage.leases.remote import LEASE_KEY, PublishedLease, RemoteLease
+from holdfast.storage.leases.remote import LEASE_KEY, PublishedLease, RemoteLease, RenewalPauses
 from holdfast.storage.object_store import ObjectStore
 from program import until
 
@@ -233,6 +234,21 @@ def test_recovery_30_an_error_of_our_own_ends_the_session(place, monkeypatch, du
 
 
 # 31, 22b: the pause.
+
+
+@pytest.mark.parametrize(("lifetime", "tries"), [(1.5, 22), (30.0, 20), (600.0, 46)])
+def test_recovery_31_renewals_that_fail_come_in_growing_pauses(lifetime, tries):
+    """Never longer than 15 seconds or a third of the lifetime, and once shortly before the deadline."""
+    pauses, at, seen = RenewalPauses(lifetime), 0.0, []
+    at += pauses.usual
+    while at < lifetime + (9 if lifetime < 10 else 120):
+        seen.append(at)
+        at += pauses.after_failure(lifetime - at)
+    steps = [later - earlier for earlier, later in itertools.pairwise(seen)]
+    assert all(step > 0 for step in steps) and max(steps) <= 15.0
+    assert any(0.8 * lifetime <= moment < lifetime for moment in seen)
+    assert len(seen) <= tries
+    assert pauses.after_success() == pauses.usual and pauses.after_failure(lifetime) == min(0.5, lifetime / 3)
 
 
 @pytest.mark.parametrize("durability", ["local", "remote"])

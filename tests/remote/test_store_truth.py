@@ -176,7 +176,7 @@ def test_recovery_39_inputs_are_named_healed_and_fetched_again(holdfast, complet
     good = complete.read(key)
     complete.write(key, good[:-5])
     ended = holdfast("recover", complete.url, "--to", "home", code=0)
-    assert f"{key} is damaged in the store" in ended.err
+    assert f"{key} was skipped: it is damaged in the store" in ended.err
     assert not (tmp_path / "home" / key).exists()
     assert f"{key} was altered in" in holdfast("repair", complete.url, code=0).out
     assert complete.read(key) == good
@@ -545,3 +545,52 @@ def test_recovery_30_a_store_that_refuses_every_write_is_a_failing_store(place, 
     with pytest.raises(StorageFailure, match="refuses to store new objects") as refused:
         store.probe()
     assert "Try again" in str(refused.value)
+
+
+# 47: one damage, one line.
+
+
+def verified(holdfast, place):
+    """The lines of `verify` that name something wrong, and the notes, without what other places say about it."""
+    lines = holdfast("verify", place.url).out.splitlines()
+    return [line.strip() for line in lines[4:] if not line.strip().startswith("therefore:")]
+
+
+def test_recovery_47_a_segment_that_cannot_be_read_is_one_line(holdfast, complete):
+    """That the object was skipped is said where the segment is missing."""
+    key = complete.segments()[1]
+    complete.lose_machine()
+    complete.write(key, b"junk" * 100)
+    (line,) = [line for line in verified(holdfast, complete) if key in line]
+    assert line.startswith(f"missing: {key}: ")
+    assert line.endswith("; the object in the store was skipped: nothing in it can be read")
+
+
+def test_recovery_47_a_damaged_segment_is_one_line(holdfast, complete):
+    """And one line says how to mend it: what is intact on this machine need not be noted as lost."""
+    key = complete.segments()[1]
+    data = complete.read(key)
+    complete.write(key, data[:-40] + bytes(40))
+    copy, damage = [line for line in verified(holdfast, complete) if key in line or "holdfast repair" in line]
+    assert damage.startswith(f"unreadable: {key}") and copy.startswith("note: This machine has an intact copy of")
+
+
+def test_recovery_47_a_damaged_input_is_one_line(holdfast, complete):
+    (key,) = complete.keys("inputs")
+    complete.lose_machine()
+    complete.write(key, b"junk")
+    (line,) = [line for line in verified(holdfast, complete) if key in line]
+    assert line.startswith("missing: ") and "was skipped: it is damaged in the store" in line
+
+
+def test_recovery_47_a_junk_configuration_is_one_note_that_names_the_object(holdfast, complete):
+    """Not the copy of it in the cache of this machine; the command that is named mends it."""
+    complete.lose_machine()
+    complete.write("config.yaml", b"\x00junk: [")
+    (line,) = verified(holdfast, complete)
+    assert line.startswith(f"note: A resume would be refused: {complete.url}/config.yaml is not valid YAML")
+    refused = holdfast("resume", complete.url, code=3)
+    assert f"{complete.url}/config.yaml is not valid YAML" in refused.err and "/view/" not in refused.err
+    assert f"`holdfast repair {complete.url}`" in line
+    holdfast("repair", complete.url, code=0)
+    assert verified(holdfast, complete) == []

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import HoldfastError, ResumeAborted, UsageError
+from holdfast.journal.damage import DamageKind
 from holdfast.run.core.config_file import check_config, is_as_written
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.acknowledged_frames import damaged_segment
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.locate import LATEST, find_run
 from holdfast.run.verify.cross_check_records import RecordCrossCheck
-from holdfast.run.verify.verify import Verification, verify_run
+from holdfast.run.verify.verify import HEADER_DIFFERS, Verification, verify_run
 from holdfast.storage.store_url import is_url
 from holdfast.terminal.text import quantity
 
@@ -50,12 +53,11 @@ def command(run: str, *, deep: bool, trial: str | None, timeout: float | None, a
         from holdfast.cli.session.replay import replay_command  # noqa: PLC0415
 
         return replay_command(run, trial, timeout, as_json=as_json)
-    root, store_notes = _find_checked(run)
-    reader = RunReader(root)
+    checked = _find_checked(run)
+    reader = RunReader(checked.root)
     try:
         result = _verify_deep(reader) if deep else verify_run(reader)
-        notes = [*result.notes, *store_notes, *_config_notes(reader), *_way_on(result)]
-        result = msgspec.structs.replace(result, notes=notes)
+        result = _with_notes(result, checked, _config_notes(reader))
     finally:
         reader.close()
     if as_json:
@@ -65,14 +67,43 @@ def command(run: str, *, deep: bool, trial: str | None, timeout: float | None, a
     return 0 if result.ok else 1
 
 
-def _find_checked(run: str) -> tuple[Path, list[str]]:
-    """The directory to check: of a run in a store, the store's own bytes; and what is not in the store."""
+class _CheckedPlace(NamedTuple):
+    """The directory to check: of a run in a store, the store's own bytes; and what is known of them already."""
+
+    root: Path
+    warnings: Sequence[str] = ()
+    """Of the download."""
+    notes: Sequence[str] = ()
+    intact_here: Sequence[str] = ()
+    """Segments that are damaged in the store and intact on this machine."""
+
+
+def _with_notes(result: Verification, checked: _CheckedPlace, config: list[str]) -> Verification:
+    """The result with what is known beside it; each damage is reported once, where it is listed."""
+    found = {item.where: item for item in result.damage}
+    rest = []
+    for warning in checked.warnings:
+        where = next((where for where in found if warning.startswith(f"{where} ")), "")
+        if not where:
+            rest.append(warning)
+        elif found[where].kind is DamageKind.MISSING:
+            why = warning.removeprefix(where).strip(" .")
+            detail = f"{found[where].detail}; the object in the store {why}"
+            found[where] = msgspec.structs.replace(found[where], detail=detail)
+    # A file that nobody can read has no header either.
+    own = [note for note in result.notes if not (config and note.startswith(HEADER_DIFFERS))]
+    way_on = _way_on(result, checked.intact_here)
+    damage = [found.get(item.where, item) if item.kind is DamageKind.MISSING else item for item in result.damage]
+    return msgspec.structs.replace(result, damage=damage, notes=[*own, *rest, *checked.notes, *config, *way_on])
+
+
+def _find_checked(run: str) -> _CheckedPlace:
     if not is_url(run):
-        return find_run(run), []
+        return _CheckedPlace(find_run(run))
     from holdfast.run.remote.merged_view import open_store_view  # noqa: PLC0415 - for runs in a store only
 
     view = open_store_view(run)
-    notes = list(view.warnings)
+    notes = []
     if view.only_here:
         files = quantity(len(view.only_here), "file")
         named = _named_files(view.only_here)
@@ -84,7 +115,7 @@ def _find_checked(run: str) -> tuple[Path, list[str]]:
         notes.append(
             f"This machine has an intact copy of {named}; `holdfast repair {shell_word(run)}` writes it to the store."
         )
-    return view.root, notes
+    return _CheckedPlace(view.root, view.warnings, notes, view.intact_here)
 
 
 def _named_files(keys: list[str]) -> str:
@@ -92,9 +123,9 @@ def _named_files(keys: list[str]) -> str:
     return f"{', '.join(keys[:_NAMED])}{more}"
 
 
-def _way_on(result: Verification) -> list[str]:
-    """What makes a loss a note, where nothing remains to do because of it."""
-    losses = [damage for damage in result.damage if damage.is_loss]
+def _way_on(result: Verification, intact_here: Sequence[str]) -> list[str]:
+    """What makes a loss a note, where nothing remains to do because of it; what is intact here is no loss."""
+    losses = [damage for damage in result.damage if damage.is_loss and damage.where not in intact_here]
     # Only what a segment has lost can be noted; counts and files that differ cannot.
     if not losses or not all(map(damaged_segment, losses)) or not result.counts.is_complete:
         return []
@@ -112,10 +143,11 @@ def _config_notes(reader: RunReader) -> list[str]:
     from holdfast.engine.opening.resume_plan import edited_places, same_values  # noqa: PLC0415
 
     try:
-        check_config(layout.config, sessions, same_values, edited_places, reader.sessions_before())
+        before = reader.sessions_before()
+        check_config(layout.config, sessions, same_values, edited_places, before, reader.config_name)
     except ResumeAborted as error:
         why = error.message.removeprefix("Resume aborted: ")
-        return [f"A resume would be refused: {why} `holdfast repair` rewrites the file from the journal."]
+        return [f"A resume would be refused: {why} `holdfast repair {shell_word(reader.place)}` rewrites the file."]
     return []
 
 

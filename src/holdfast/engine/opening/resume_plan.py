@@ -123,7 +123,8 @@ class ResumeComparison:
             undo.callback(self.close)
             reader = self._reader
             before = reader.sessions_before()
-            note = check_config(reader.layout.config, reader.sessions, same_values, edited_places, before)
+            config, name = reader.layout.config, reader.config_name
+            note = check_config(config, reader.sessions, same_values, edited_places, before, name)
             self._check_serving()
             decision = self.compare()
             if decision.refused:

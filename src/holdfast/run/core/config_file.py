@@ -107,33 +107,36 @@ def check_config(
     same: SameValues,
     edited: EditedValues | None = None,
     before: Iterable[Sequence[SessionRecord]] = (),
+    name: str = "",
 ) -> str:
     """What is to be done about the file: nothing (""), or a note that says why it will be rewritten.
 
-    `before` are the sessions as they were before the newest one applied changes that had waited.
+    `before` are the sessions as they were before the newest one applied changes that had waited; `name` is how people
+    know the file, where `path` is only a copy of it.
 
     Raises:
         ResumeAborted: its values were edited, or it is not a YAML mapping.
     """
+    name = name or str(path)
     try:
         text = _read_bounded(path)
     except FileNotFoundError:
         return "config.yaml was missing; it is rewritten from the journal."
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise ResumeAborted(f"Resume aborted: {path} cannot be read: {reason}.", hint=_REPAIR) from error
+        raise ResumeAborted(f"Resume aborted: {name} cannot be read: {reason}.", hint=_REPAIR) from error
     if text == config_text(sessions):
         return ""
     # A session without changes leaves the file as it is.
     earlier = [count for count in range(1, len(sessions)) if count == 1 or sessions[count - 1].changes]
     if any(text == config_text(known) for known in (*before, *(sessions[:count] for count in earlier))):
         return "config.yaml was older than the journal; it is updated."
-    data = _parse_values(path, text)
+    data = _parse_values(name, text)
     if not same(data, sessions[-1].config):
         fields = edited(data, sessions[-1].config) if edited else []
         named = f": {list_text(fields)}" if fields else ""
         raise ResumeAborted(
-            f"Resume aborted: values in {path} were edited by hand{named}.",
+            f"Resume aborted: values in {name} were edited by hand{named}.",
             hint=f"Give changes with --set or --config. {_REPAIR}",
         )
     return ""
@@ -153,16 +156,16 @@ def _read_bounded(path: Path) -> str:
 _REPAIR = "`holdfast repair` rewrites it from the journal."
 
 
-def _parse_values(path: Path, text: str) -> dict[str, Any]:
+def _parse_values(name: str, text: str) -> dict[str, Any]:
     from holdfast.spec.loading.yaml_document import read_document  # noqa: PLC0415 - PyYAML is needed here only
 
     try:
         data = read_document(text, "config.yaml")
     except ConfigurationError as error:
-        raise ResumeAborted(f"Resume aborted: {path} is not valid YAML: {error.message}", hint=_REPAIR) from None
+        raise ResumeAborted(f"Resume aborted: {name} is not valid YAML: {error.message}", hint=_REPAIR) from None
     if not isinstance(data, dict) or not data:
         state = "is empty" if not data else "is not a mapping"
-        raise ResumeAborted(f"Resume aborted: {path} {state}.", hint=_REPAIR)
+        raise ResumeAborted(f"Resume aborted: {name} {state}.", hint=_REPAIR)
     return data
 
 

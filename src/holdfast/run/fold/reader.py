@@ -485,6 +485,11 @@ class RunReader:
         """How a person names the run: by its URL if it is in a store."""
         return self.url or str(self.layout.root)
 
+    @property
+    def config_name(self) -> str:
+        """How a person names the configuration of the run."""
+        return f"{self.url}/{self.layout.config.name}" if self.url else str(self.layout.config)
+
     @cached_property
     def url(self) -> str:
         """Where the run is in an object store; empty for any other."""

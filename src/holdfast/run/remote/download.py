@@ -186,7 +186,7 @@ class _Download:
         if entry.key.startswith("journal/"):
             return self._accept_segment(fetched, target, warnings)
         if is_named_by_digest(entry.key) and not self._is_intact(entry, fetched):
-            warnings.append(f"{entry.key} is damaged in the store and was skipped; the run refers to it.")
+            warnings.append(f"{entry.key} was skipped: it is damaged in the store; the run refers to it.")
             return False
         return True
 

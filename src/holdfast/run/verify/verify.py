@@ -27,6 +27,7 @@ from holdfast.run.verify.fold_comparison import covers_the_same, fold_difference
 from holdfast.run.verify.verifying_fold import VerifyingFold
 
 _DIGEST_DIGITS = 32
+HEADER_DIFFERS = "The header of config.yaml differs from the journal"
 
 
 class Verification(msgspec.Struct):
@@ -100,7 +101,7 @@ def _header_notes(frames: RunReader) -> list[str]:
     if not frames.sessions:
         return []
     found = header_differences(frames.layout.config, frames.sessions)
-    return [f"The header of config.yaml differs from the journal: {list_text(found)}."] if found else []
+    return [f"{HEADER_DIFFERS}: {list_text(found)}."] if found else []
 
 
 def _check_files(frames: RunReader, fold: VerifyingFold) -> list[Damage]:

@@ -99,6 +99,29 @@ class HolderProgress(NamedTuple):
     behind: int = 0
 
 
+class RenewalPauses:
+    """How long to wait before the next renewal: after one that failed longer and longer, and once before the deadline.
+
+    A renewal at the last moment decides whether the session has to pause.
+    """
+
+    def __init__(self, lifetime: float) -> None:
+        # A third of the lifetime: one failed renewal does not stop the work.
+        self.usual = lifetime / 3
+        self._before_deadline = lifetime / 10
+        self._first = self._next = min(_FIRST_PAUSE, self.usual)
+
+    def after_success(self) -> float:
+        self._next = self._first
+        return self.usual
+
+    def after_failure(self, left: float) -> float:
+        """`left` are the seconds until the lease runs out; negative once it has."""
+        pause, self._next = self._next, min(self._next * 2, self.usual, _LONGEST_PAUSE)
+        last = left - self._before_deadline
+        return last if 0 < last < pause else pause
+
+
 class RemoteLease:
     """The right to execute a run in an object store, while it can be renewed."""
 
@@ -244,15 +267,12 @@ class RemoteLease:
         return "" if self.lost or self.is_held() else self._failing_since or _now_text()
 
     def _keep_renewing(self) -> None:
-        # A third of the lifetime: one failed renewal does not stop the work.
-        usual = self._lifetime / 3
-        pause, failing = usual, min(_FIRST_PAUSE, usual)
+        pauses = RenewalPauses(self._lifetime)
+        pause = pauses.usual
         while not self._stop.wait(pause):
             self.renew()
-            if not self._failing_since:
-                pause, failing = usual, min(_FIRST_PAUSE, usual)
-            else:
-                pause, failing = failing, min(failing * 2, usual, _LONGEST_PAUSE)
+            left = self._deadline - time.monotonic()
+            pause = pauses.after_failure(left) if self._failing_since else pauses.after_success()
 
     def renew(self) -> None:
         """Tries to renew once; a failing store leaves the lease to run out, another holder ends it."""
