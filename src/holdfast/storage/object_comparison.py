@@ -24,13 +24,13 @@ _Compared = tuple[str, int, int, int]
 
 
 def is_tag_of(tag: str, path: Path) -> bool | None:
-    """Whether the tag is the digest of the file; None if it is no digest, and says nothing."""
+    """Whether the tag is the digest of the file; None if the tag is not a digest, and says nothing."""
     digest = _digest_in(tag)
     return _md5_of(path) == digest if digest else None
 
 
 def _digest_in(tag: str) -> str:
-    """The digest that a tag is; empty if it is none."""
+    """The digest in a tag; empty if the tag is not a digest."""
     text = tag.strip('"').lower()
     return text if len(text) == _MD5_DIGITS and set(text) <= set("0123456789abcdef") else ""
 
