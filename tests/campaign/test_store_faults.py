@@ -22,7 +22,7 @@ from store_fixtures import place, proxy, store
 
 __all__ = ["place", "proxy", "store"]
 
-TRIALS, LOSSES, SEEDS = 1200, 5, 10
+TRIALS, LOSSES, SEEDS = 900, 5, 10
 _ADVISED = re.compile(
     r"holdfast (?:resume|recover|repair|status|verify|show) [^`\n]*?(?=[.`]?(?:\s*$|\s[A-Z(])|`)", re.MULTILINE
 )
