@@ -22,7 +22,7 @@ from store_fixtures import place, proxy, store
 
 __all__ = ["place", "proxy", "store"]
 
-TRIALS, LOSSES, SEEDS = 400, 5, 10
+TRIALS, LOSSES, SEEDS = 900, 5, 10
 _ADVISED = re.compile(
     r"holdfast (?:resume|recover|repair|status|verify|show) [^`\n]*?(?=[.`]?(?:\s*$|\s[A-Z(])|`)", re.MULTILINE
 )
@@ -56,6 +56,9 @@ class FaultyStore:
                 self._let_end(process)
             self._proxy.mode = "pass"
             self._check()
+            if len(self._finished()) == TRIALS:
+                # Sessions have nothing to do any more: machines are lost that only hold what is in the store.
+                self._lose_machine()
 
     def _wait_for_work(self, process) -> None:
         """Mostly the faults come once a session is at work, sometimes while it starts."""
@@ -76,12 +79,15 @@ class FaultyStore:
         process.send(signal.SIGKILL)
         process.wait()
         if with_disk:
-            before = self._finished()
-            self._place.lose_machine()
-            self.losses += 1
-            lost = before - self._finished()
-            self.lost_trials += len(lost & set(self._program.acknowledged()))
-            self._may_be_lost |= lost if self._durability == "local" else set()
+            self._lose_machine()
+
+    def _lose_machine(self) -> None:
+        before = self._finished()
+        self._place.lose_machine()
+        self.losses += 1
+        lost = before - self._finished()
+        self.lost_trials += len(lost & set(self._program.acknowledged()))
+        self._may_be_lost |= lost if self._durability == "local" else set()
 
     def _let_end(self, process) -> None:
         """It ends by Ctrl-C while the store fails, or by itself once the store answers; then its advice is followed."""

@@ -10,7 +10,7 @@ from holdfast.run.core.layout import Layout
 from holdfast.run.remote.healing import heal_segments, heal_store
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.storage import object_comparison
-from holdfast.storage.object_comparison import ObjectComparison, is_same, is_tag_of
+from holdfast.storage.object_comparison import ObjectComparison, is_same_object, is_tag_of
 from holdfast.storage.object_store import ObjectStore
 
 
@@ -76,9 +76,9 @@ def test_a_tag_that_is_no_digest_says_nothing(stored, tmp_path, monkeypatch):
     store, entry, path = stored
     entry = entry._replace(tag='"0x8DC-2"')
     assert is_tag_of(entry.tag, path) is None
-    assert is_same(store, entry, path) and is_same(store, entry, path, 4)
+    assert is_same_object(store, entry, path) and is_same_object(store, entry, path, 4)
     path.write_bytes(b"CONtent")
-    assert not is_same(store, entry, path)
+    assert not is_same_object(store, entry, path)
     comparison = ObjectComparison(store, tmp_path / "spool")
     assert comparison.is_same(entry, path, 4)
     comparison.save()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 import sqlite3
@@ -48,23 +49,24 @@ def filled_tables(frames, every: int) -> sqlite3.Connection:
 
 
 def places_of(frames, every: int) -> list:
-    return sorted(filled_tables(frames, every).execute("SELECT key, places FROM trials"), key=str)
+    with contextlib.closing(filled_tables(frames, every)) as db:
+        return sorted(db.execute("SELECT key, places FROM trials"), key=str)
 
 
 def folded(frames, every: int) -> dict:
     """What the tables hold, without the numbers that they give to names."""
-    db = filled_tables(frames, every)
-    standings = {number: names for number, *names in db.execute(NAMED)}
-    rows = db.execute("SELECT key, standing, counted, answer, moment, row FROM trials")
-    return {
-        "trials": sorted((str(key), *map(str, standings[number][:-1]), *rest) for key, number, *rest in rows),
-        "totals": sorted(map(str, (names for names in standings.values() if names[-1]))),
-        "slots": sorted(map(str, db.execute(SLOTS))),
-        "spent": sorted(db.execute(SPENT), key=str),
-        "sampled": sorted(db.execute(SAMPLED)),
-        "written": sorted(db.execute("SELECT * FROM written")),
-        "ledger": sorted(db.execute(LEDGER), key=str),
-    }
+    with contextlib.closing(filled_tables(frames, every)) as db:
+        standings = {number: names for number, *names in db.execute(NAMED)}
+        rows = db.execute("SELECT key, standing, counted, answer, moment, row FROM trials")
+        return {
+            "trials": sorted((str(key), *map(str, standings[number][:-1]), *rest) for key, number, *rest in rows),
+            "totals": sorted(map(str, (names for names in standings.values() if names[-1]))),
+            "slots": sorted(map(str, db.execute(SLOTS))),
+            "spent": sorted(db.execute(SPENT), key=str),
+            "sampled": sorted(db.execute(SAMPLED)),
+            "written": sorted(db.execute("SELECT * FROM written")),
+            "ledger": sorted(db.execute(LEDGER), key=str),
+        }
 
 
 def some_record(noise: random.Random, *, earlier: bool):

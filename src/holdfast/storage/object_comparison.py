@@ -24,13 +24,13 @@ _Compared = tuple[str, int, int, int]
 
 
 def is_tag_of(tag: str, path: Path) -> bool | None:
-    """Whether the tag is the digest of the file; None if it is no digest, and says nothing."""
+    """Whether the tag is the digest of the file; None if the tag is not a digest, and says nothing."""
     digest = _digest_in(tag)
     return _md5_of(path) == digest if digest else None
 
 
 def _digest_in(tag: str) -> str:
-    """The digest that a tag is; empty if it is none."""
+    """The digest in a tag; empty if the tag is not a digest."""
     text = tag.strip('"').lower()
     return text if len(text) == _MD5_DIGITS and set(text) <= set("0123456789abcdef") else ""
 
@@ -43,7 +43,7 @@ def _md5_of(path: Path) -> str:
     return found.hexdigest()
 
 
-def is_same(store: ObjectStore, entry: StoredObject, path: Path, tail: int = 0) -> bool:
+def is_same_object(store: ObjectStore, entry: StoredObject, path: Path, tail: int = 0) -> bool:
     """Whether an object is the file, by what the store says of it, and by its bytes where that is not enough.
 
     With `tail`, the last bytes are enough where the tag says nothing: those of a sealed segment vouch for the others.
@@ -75,11 +75,11 @@ class ObjectComparison:
         self._now: dict[str, _Compared] = {}
 
     def is_same(self, entry: StoredObject, path: Path, tail: int = 0) -> bool:
-        """As the function of this name; what was the same before, and has not changed, is not read again."""
+        """As `is_same_object`; what was the same before, and has not changed, is not read again."""
         found = path.stat()
         compared = (entry.tag, found.st_ino, found.st_size, found.st_mtime_ns)
         is_known = bool(entry.tag) and found.st_size == entry.size and self._before.get(entry.key) == compared
-        if not is_known and not is_same(self._store, entry, path, tail):
+        if not is_known and not is_same_object(self._store, entry, path, tail):
             return False
         if is_known or not tail or _digest_in(entry.tag):
             # A tail vouches for a segment, but is not all of it: others may want to know more.

@@ -118,11 +118,8 @@ class IndexDatabase:
     def _connect(self) -> sqlite3.Connection:
         # The process that fills an index commits several times a second; a reader waits for that.
         db = sqlite3.connect(self.path or "", isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
-        db.execute("PRAGMA cache_size = -16000")
-        db.execute("PRAGMA cell_size_check = ON")
         # No syncs: a cache that is torn by a power loss is detected by its hash.
-        db.execute("PRAGMA synchronous = OFF")
-        return db
+        return _with_settings(db, "cache_size = -16000", "cell_size_check = ON", "synchronous = OFF")
 
     def is_of_run_and_version(self, db: sqlite3.Connection) -> bool:
         """Whether a file is an index of this run, with these tables."""
@@ -211,13 +208,15 @@ def open_published(path: Path, run: bytes, schema: str) -> IndexDatabase | None:
     """The index at `path` as it is, for reading in place; None unless it is intact and of this run and version."""
     try:
         before = path.stat()
-        connection = _connect_immutable(path)
-        # Of the very file that was opened: another may have taken its name since.
-        is_sound = has_its_sum(path) and path.stat().st_ino == before.st_ino
-        database = IndexDatabase(path, run, schema, connection)
-        if is_sound and database.is_of_run_and_version(connection):
-            return database
-        database.close()
+        with contextlib.ExitStack() as unless_used:
+            connection = _connect_immutable(path)
+            unless_used.callback(connection.close)
+            # Of the very file that was opened: another may have taken its name since.
+            is_sound = has_its_sum(path) and path.stat().st_ino == before.st_ino
+            database = IndexDatabase(path, run, schema, connection)
+            if is_sound and database.is_of_run_and_version(connection):
+                unless_used.pop_all()
+                return database
     except (OSError, *INDEX_ERRORS):
         # Whatever is wrong with it, it is not used.
         return None
@@ -351,7 +350,16 @@ def remove_index(path: Path) -> None:
 def _connect_immutable(path: Path) -> sqlite3.Connection:
     uri = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
     db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA cell_size_check = ON")
+    return _with_settings(db, "cell_size_check = ON")
+
+
+def _with_settings(db: sqlite3.Connection, *settings: str) -> sqlite3.Connection:
+    """The connection with these settings; it is closed if the file is so damaged that they cannot be made."""
+    with contextlib.ExitStack() as unless_used:
+        unless_used.callback(db.close)
+        for setting in settings:
+            db.execute(f"PRAGMA {setting}")
+        unless_used.pop_all()
     return db
 
 

@@ -24,7 +24,7 @@ from holdfast.run.core.run_id import find_run_id
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.run_objects import content_digest_of, is_named_by_digest
 from holdfast.storage.filesystem import ReadFile, RealFileSystem
-from holdfast.storage.object_comparison import ObjectComparison, is_same
+from holdfast.storage.object_comparison import ObjectComparison, is_same_object
 from holdfast.storage.object_store import ObjectReadFile, ObjectStore, StoredObject
 
 _BACKUP = "backup-"
@@ -61,7 +61,7 @@ def heal_segments(store: ObjectStore, layout: Layout) -> HealedSegments:
 def intact_here(store: ObjectStore, layout: Layout) -> list[str]:
     """The segments that fail their own checks in the store and are intact on this machine, by key."""
     # Nothing is remembered: who checks a run wants to know about its bytes as they are now.
-    failing = _failing_segments(store, layout, partial(is_same, store))
+    failing = _failing_segments(store, layout, partial(is_same_object, store))
     return [entry.key for entry, path, run in failing if is_intact_file(path, run)]
 
 

@@ -138,7 +138,7 @@ class Uploader:
                 self._note_defect(sys.exc_info()[1])
 
     def _note_defect(self, error: BaseException | None) -> None:
-        """Ends the session: an error that is not the store's would come again for ever, and look like a slow store."""
+        """Ends the session: an error of our own would come again in every round, and look like a slow store."""
         self.defect = StorageFailure(
             f"The upload to {self.url} has stopped with an error in holdfast: {type(error).__name__}: {error}.",
             hint=f"All records are intact in {self._uploads.layout.root}. Please report the error with its traceback;"
