@@ -82,7 +82,7 @@ def test_diff_of_data_and_code(world):
     world.run()
     world.rows[0]["question"] = "q0"
     assert (
-        "refused  tasks.t.dataset (identity): samples → input edited: s1"
+        "refused  tasks.t.dataset (identity): the input was edited in: s1"
         in world("diff", "r", world.write(), code=3).out
     )
     assert world("diff", "r", "nowhere.yaml", code=2).err

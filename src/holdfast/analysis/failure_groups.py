@@ -52,6 +52,11 @@ class FailureGroup(msgspec.Struct, frozen=True):
         return f"{reason_text(self.reason)}: {error}" if error else reason_text(self.reason)
 
 
+def in_the_past(text: str) -> str:
+    """The text of a recorded error: a model was disabled for a session that is over."""
+    return text.replace(_DISABLED, " was disabled for that session. ", 1)
+
+
 class Failures(msgspec.Struct, frozen=True):
     """The trials that have failed or got no reply, by their errors."""
 

@@ -123,8 +123,8 @@ def _print_slots(selection: TrialSelection) -> None:
 
 def _nothing_to_score(left_out: int) -> str:
     if not left_out:
-        return "no selected answer lacks a score of these scorers"
-    return f"no other selected answer lacks a score than {_left_out_text(left_out)}"
+        return "all selected answers have the scores of these scorers"
+    return f"all selected answers have their scores, except for {_left_out_text(left_out)}"
 
 
 def _left_out_text(left_out: int) -> str:
