@@ -123,3 +123,17 @@ def test_a_score_takes_few_characters(value, text):
 def test_text_is_cut_at_columns():
     assert (cut("abcdef", 4), cut("日本語", 4), cut("ab", 4)) == ("abc…", "日…", "ab")
     assert plain_name("a\x1b[1m\u202eb  c") == "ab c"
+
+
+def test_a_narrow_table_leaves_columns_out():
+    """The cost first, then the interval; a line says so, and no name is cut as long as there is room."""
+    tasks = {"cities": {"mini": group(cost=0.00021)}}
+    assert score_table(tasks, "USD", 60)[-1] == "(cost left out)"
+    narrow = score_table(tasks, "USD", 40)
+    assert narrow == [
+        "task    model  scorer  score   n  failed",
+        "cities  mini   exact   0.750  20       0",
+        "(cost, 95% CI left out)",
+    ]
+    assert max(map(len, narrow)) == 40
+    assert score_table(tasks, "USD", 10)[0].split() == ["task", "mo…l", "sc…r", "score", "n"]

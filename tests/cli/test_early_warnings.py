@@ -48,11 +48,19 @@ WARNINGS = {
         ),
     ),
     "the name of a field": (
+        {"prompt": "question"},
+        ROWS,
+        (
+            "The prompt of the task 't' uses no field of the dataset, so all 3 samples are asked the same."
+            " Name a field in it, such as {question}."
+        ),
+    ),
+    "the name of the target's field": (
         {"prompt": "answer"},
         ROWS,
         (
             "The prompt of the task 't' uses no field of the dataset, so all 3 samples are asked the same."
-            " Name a field in it, such as {answer}."
+            " Name a field in it, such as {question}."
         ),
     ),
     "one of several prompts": (

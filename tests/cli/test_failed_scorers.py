@@ -277,3 +277,27 @@ def test_a_scorer_that_was_fixed_scores_the_answers_in_a_fork(holdfast, server, 
     holdfast("fork", "r", "--run-dir", "new", code=0)
     holdfast("resume", "new", code=0)
     assert server.worked_on() == {"a": 1}
+
+
+ONE_FAILS = """
+from holdfast import Sample, Task, exact, generate, task
+
+def picky(answer, sample) -> bool:
+    if answer.text == "B":
+        raise KeyError("x")
+    return True
+
+@task
+def t():
+    samples = [Sample(text, target=text.upper(), id=text) for text in ("a", "b", "c")]
+    return Task(samples=samples, solver=generate(), scorers=[exact(), picky])
+"""
+
+
+def test_a_failed_scorer_leaves_the_run_incomplete_in_every_text(holdfast, server, tmp_path):
+    """Another scorer has scored every trial: `run` and `resume` say INCOMPLETE all the same, as `report` does."""
+    ended = holdfast("run", python_eval(tmp_path, server.base_url, ONE_FAILS), "--run-dir", "r", code=1)
+    coverage = "2 of 3 trials valid, 1 remaining: 1 failed (score: picky)"
+    assert ended.out.startswith(f"INCOMPLETE: {coverage}\n")
+    assert f": INCOMPLETE, {coverage}\n" in holdfast("report", "r", code=0).out
+    assert f"INCOMPLETE: {coverage}\n" in holdfast("resume", "r", code=1).out

@@ -107,7 +107,8 @@ REFUSED = {
         MODEL + DATA + 'tasks: {c: {dataset: data, target: "{a}", scorers: [exact]}}\n',
         (
             "eval.yaml: tasks.c: data.csv row 1 has no field 'input'; it has a, q. Use a prompt that names a field,"
-            ' such as "{a}", or rename a column to input.'
+            ' such as "{q}" (in Python: solver=generate("{q}")), or say which column is the input: fields: {input: q}'
+            " in the dataset."
         ),
     ),
     "a cost limit without a price": (

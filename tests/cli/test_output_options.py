@@ -144,3 +144,15 @@ async def solve(trial):
 def t():
     return Task(samples=[Sample("q", target="x", id="s")], solver=solve, scorers=[exact()])
 """
+
+
+def test_quiet_says_nothing_about_calls_that_were_made_again(holdfast, tmp_path):
+    """Neither those of trials that are run again, nor that no reply of another run was of use; the log has both."""
+    eval_file = failing_eval(tmp_path)
+    holdfast("run", eval_file, "--run-dir", "r", "-q", code=1)
+    loud = holdfast("resume", "r", "--redo", "sample=s1", code=1)
+    assert "made again" in loud.err
+    quiet = holdfast("resume", "r", "--redo", "sample=s1", "-q", "--log-file", "log.txt", code=1)
+    assert quiet.err == "" and "made again" in (tmp_path / "log.txt").read_text()
+    other = holdfast("run", eval_file, "--run-dir", "o", "--set", "seed=2", "--reuse", "r", "-q", code=1)
+    assert other.err == ""

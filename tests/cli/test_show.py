@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from evals import python_eval, write_eval
+from evals import http_eval, python_eval, write_eval
 from holdfast.analysis.money import money_text
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x00\x9b31m\u202eevil"
@@ -327,3 +327,15 @@ def test_a_trial_given_as_the_run_gets_a_hint(holdfast, tmp_path):
     holdfast("run", make_eval(tmp_path), "--run-dir", "r", code=0)
     assert "holdfast show @latest 'fr#1'" in holdfast("show", "fr#1", code=2).err
     assert holdfast.json("show", "@latest", "fr#1", code=0)["row"]["sample"] == "fr"
+
+
+def test_the_state_of_a_disabled_model_s_trials_has_its_reason(holdfast, server, tmp_path):
+    """As the JSON has it; and the session that the model was disabled for is over."""
+    server.behave(refuse_status=401, refuse_times=10**9)
+    holdfast("run", http_eval(tmp_path, server.base_url, 2), "--run-dir", "r", code=1)
+    told = holdfast("show", "r", code=0).out
+    assert "unfinished (model disabled)" in told and "m was disabled for that session. " in told
+    reference = told.splitlines()[1].split()[0]
+    one = holdfast("show", "r", reference, code=0).out
+    assert "unfinished (model disabled)" in one and "for this session" not in told + one
+    assert {trial["reason"] for trial in holdfast.json("show", "r")["trials"]} == {"model disabled"}

@@ -113,6 +113,17 @@ def test_an_eval_is_a_pytest_test(tmp_path):
     assert "2 passed" in done.stdout and "1 failed" in done.stdout
 
 
+def test_the_documented_command_needs_pytest_alone(tmp_path):
+    """Options of this project's own tests, and plug-ins that they need, are no concern of the examples."""
+    project = tmp_path / "pyproject.toml"
+    project.write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    plain = ["-p", "no:timeout", "-p", "no:xdist", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *plain, "pytest_eval"]
+    done = subprocess.run(command, cwd=tmp_path / "examples", capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0 and "3 passed" in done.stdout, done.stdout + done.stderr
+
+
 def test_the_index_names_every_example():
     """Each directory has its line, and every line leads somewhere."""
     index = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")

@@ -251,7 +251,10 @@ def test_an_interrupt_is_told_with_the_calls_it_waits_for(tmp_path):
     rig = Rig(tmp_path / "r", simple_task(9), {"m": actor}, settings=settings)
     rig.at = {10.0: interrupt, 20.0: interrupt}
     session = rig.session()
-    assert session.of(Interrupted) == [Interrupted("SIGINT", 3), Interrupted("SIGINT", 3, at_once=True)]
+    assert session.of(Interrupted) == [
+        Interrupted("SIGINT", 3, grace_period=3600.0),
+        Interrupted("SIGINT", 3, at_once=True),
+    ]
     assert session.of(LimitChanged) == [LimitChanged(ADMISSION, 0, "SIGINT")]
     assert session.messages == [
         "Ctrl-C: waiting for 3 in-flight calls; press Ctrl-C again to stop immediately",
@@ -507,6 +510,13 @@ def ended(**fields) -> TrialRecord:
         (Interrupted("SIGTERM", 2), "SIGTERM: waiting for 2 in-flight calls; send it again to stop immediately"),
         (Interrupted("SIGINT", 0), "Ctrl-C: stopping; press Ctrl-C again to stop immediately"),
         (Interrupted("SIGINT", 5, at_once=True), ""),
+        (Interrupted("SIGINT", 8, grace_period=0.0), "Ctrl-C: stopping without 8 in-flight calls (grace_period is 0)"),
+        (Interrupted("SIGTERM", 0, grace_period=0.0), "SIGTERM: stopping"),
+        (
+            CallRetried("m", "unavailable", "An HTML page.", 1.0, 1, 3600, "Check base_url."),
+            "m: retrying for up to 1h (retry_deadline): An HTML page. Check base_url.",
+        ),
+        (CallRetried("m", "unavailable", "An HTML page.", 1.0, 1, 0, "Check base_url."), "m: retrying: An HTML page."),
         (LimitChanged(ADMISSION, 0, "SIGINT"), ""),
         (Note("unawaited", "", "ValueError: x"), "an error in a task's code was not awaited: ValueError: x"),
         (Note("failure", "index", "disk full"), ""),

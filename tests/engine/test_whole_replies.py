@@ -145,6 +145,16 @@ async def forget_to_return(trial):
     await trial.generate(trial.sample.input)
 
 
+async def forget_generate(trial):
+    await trial.generate(trial.sample.input)
+    return trial.generate(trial.sample.input)
+
+
+async def forget_a_sampling(trial):
+    await trial.generate(trial.sample.input)
+    return trial.generate(trial.sample.input, requirements=["short"])
+
+
 async def forget_to_await(trial):
     await trial.generate(trial.sample.input)
     return ask_for_text(trial)
@@ -154,6 +164,8 @@ async def forget_to_await(trial):
     ("solve", "told"),
     [
         (forget_to_return, "The solver returned NoneType. It must return an Answer, a Reply or a text."),
+        (forget_generate, "The solver returned a coroutine of generate(). Write `await` before the call."),
+        (forget_a_sampling, "The solver returned a coroutine of generate(). Write `await` before the call."),
         (forget_to_await, "The solver returned a coroutine of ask_for_text(). Write `await` before the call."),
     ],
 )

@@ -120,8 +120,8 @@ REFUSED = {
     "scorer left out": ("scorers=judged", "scorers='exact'", "scoring", "the scorer judged is no longer in "),
     "system text": ('system="Be kind."', 'system="Be brief."', "identity", "system in "),
     "limits": ("epochs=2", "limits=TrialLimits(tokens=9)", "identity", "limits in "),
-    "samples": ('Sample("a", id="s1")', 'Sample("c", id="s1")', "identity", "input edited: s1"),
-    "targets": ('Sample("a", id="s1")', 'Sample("a", id="s1", target="a")', "scoring", "target edited: s1"),
+    "samples": ('Sample("a", id="s1")', 'Sample("c", id="s1")', "identity", "the input was edited in: s1"),
+    "targets": ('Sample("a", id="s1")', 'Sample("a", id="s1", target="a")', "scoring", "the target was edited in: s1"),
     "axes": ("epochs=2", "axes={'tier': ['a', 'b']}", "identity", "none → tier"),
 }
 
@@ -443,7 +443,7 @@ def test_evaluate_keeps_what_is_no_longer_asked_for(world):
     third = capitals(samples=[Sample("Rome", id="i", target="Rome"), Sample("Oslo", id="n", target="Oslo")])
     with evaluate(third, ["scripted/echo"], run="r") as run:
         assert run.planned == run.finished == 3 and run.is_complete
-    with pytest.raises(ResumeAborted, match="input edited: n"):
+    with pytest.raises(ResumeAborted, match="the input was edited in: n"):
         evaluate(capitals(samples=[Sample("Bergen", id="n", target="Oslo")]), ["scripted/echo"], run="r")
     with pytest.raises(ResumeAborted, match="this is a different eval"):
         evaluate(capitals(samples=[Sample("Bern", id="b", target="Bern")]), ["scripted/echo"], run="r")

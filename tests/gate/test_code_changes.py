@@ -441,7 +441,7 @@ def test_resume_80_random_samples(project):
         )
     )
     project.run()
-    assert "input edited: s1" in project.refused()
+    assert "the input was edited in: s1" in project.refused()
 
 
 @pytest.mark.parametrize("seed", ["0", "12345"])

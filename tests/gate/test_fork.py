@@ -82,7 +82,7 @@ def test_diff_of_data_and_code(world):
     world.run()
     world.rows[0]["question"] = "q0"
     assert (
-        "refused  tasks.t.dataset (identity): samples → input edited: s1"
+        "refused  tasks.t.dataset (identity): the input was edited in: s1"
         in world("diff", "r", world.write(), code=3).out
     )
     assert world("diff", "r", "nowhere.yaml", code=2).err
@@ -107,6 +107,7 @@ def test_fork_without_a_change_keeps_everything(world):
         "saved": None,
         "replies": 0,
         "currency": "USD",
+        "without_trials": [],
         "warnings": [],
     }
     report = finish(world, planned=4, made=0)
@@ -164,8 +165,9 @@ def test_fork_tells_why_and_what_it_will_cost(world):
     assert "  1 remaining: its answer could differ" in told
     assert "  1 remaining: new sample" in told and "  2 remaining: new task or model" in told
     # A trial took a word and gave a word; four remain.
+    others = " (none yet of u on m: counted like those of others)"
     less = "or less: 1 recorded reply is used again where the same is asked"
-    assert f"  the remaining trials will cost about $8.00, going by the trials so far, {less}\n" in told
+    assert f"  the remaining trials will cost about $8.00, going by the trials so far{others}, {less}\n" in told
     assert told.endswith("Resume with: holdfast resume f\n")
     report = finish(world, planned=7, made=4)
     # What was kept is paid by the other run: here a trial of two words, one of a new sample, two of a new task.

@@ -71,7 +71,7 @@ def test_resume_20_one_input_edited(world):
     world.write_rows([{**row, "question": "q0"} if row["id"] == "s2" else row for row in rows])
     for given in (True, False):
         told = world.refused(given=given)
-        assert "tasks.t.dataset (identity): samples → input edited: s2" in told
+        assert "tasks.t.dataset (identity): the input was edited in: s2" in told
         assert "`holdfast fork`" in told and "s1" not in told
 
 
@@ -93,7 +93,7 @@ def test_resume_20_many_inputs_edited(world):
     """Of many edited samples the first are named, and the rest counted."""
     rows = ran(world, 9)
     world.write_rows([{**row, "question": f"{row['question']}?"} for row in rows])
-    assert "input edited: s1, s2, s3, s4, s5 and 4 more" in world.refused()
+    assert "the input was edited in: s1, s2, s3, s4, s5 and 4 more" in world.refused()
 
 
 def test_resume_20_what_was_never_asked_may_be_edited(world):
@@ -112,7 +112,7 @@ def test_resume_18_one_target_edited(world):
     rows = ran(world)
     world.write_rows([{**row, "answer": "other"} if row["id"] == "s3" else row for row in rows])
     told = world.refused()
-    assert "tasks.t.dataset (scoring): samples → target edited: s3" in told
+    assert "tasks.t.dataset (scoring): the target was edited in: s3" in told
     assert "holdfast rescore r" in told
 
 
@@ -121,7 +121,7 @@ def test_resume_18_one_target_edited_without_ids(world):
     rows = ran(world, ids=False)
     world.write_rows([*rows[:3], {**rows[3], "answer": "other"}])
     told = world.refused()
-    assert re.search(r"tasks\.t\.dataset \(scoring\): samples → target edited: [0-9a-f]{8} \(row 4\)\n", told), told
+    assert re.search(r"tasks\.t\.dataset \(scoring\): the target was edited in: [0-9a-f]{8} \(row 4\)\n", told), told
 
 
 def test_resume_20_data_and_configuration_are_refused_together(world):
@@ -130,7 +130,7 @@ def test_resume_20_data_and_configuration_are_refused_together(world):
     world.model["generation"] = {"temperature": 1.0}
     world.write_rows([{**rows[0], "question": "q0"}, *rows[1:]])
     told = world.refused()
-    assert "models.m.generation.temperature (identity)" in told and "input edited: s1" in told
+    assert "models.m.generation.temperature (identity)" in told and "the input was edited in: s1" in told
 
 
 @WITH_IDS
@@ -247,7 +247,7 @@ def test_resume_21_repeated_rows(world):
     assert asked(world) == ["q1", "q1", "q2", "q2", "q3", "q3"]
     world.check_complete(6)
     world.write_rows([{**rows[0], "question": "q0"}, rows[1]])
-    assert "input edited: s1" in world.refused()
+    assert "the input was edited in: s1" in world.refused()
 
 
 @WITH_IDS
@@ -315,7 +315,7 @@ def test_dataset_moved_and_edited(world):
     (world.directory / "other.jsonl").write_text("".join(json.dumps(row) + "\n" for row in edited))
     world.data["datasets"]["rows"]["path"] = "other.jsonl"
     told = world.refused()
-    assert "input edited: s1" in told and "path" not in told
+    assert "the input was edited in: s1" in told and "path" not in told
 
 
 FORMS = {

@@ -375,7 +375,7 @@ def test_resume_70_a_column_that_something_uses(world, how):
     USED[how](world)
     world.run()
     world.rows = [{**row, "note": "b"} for row in world.rows]
-    assert "input edited: s1, s2" in world.refused()
+    assert "the input was edited in: s1, s2" in world.refused()
 
 
 def test_fork_keeps_trials_whose_unused_columns_changed(world):

@@ -75,7 +75,10 @@ def test_answers_of_a_model_that_is_left_out_are_not_scored(world):
     check_sound(world)
     again = world("rescore", "r", "--config", world.write())
     told = " ".join((again.out + again.err).split())
-    assert "no other selected answer lacks a score than 4 answers of models or tasks that the eval leaves out" in told
+    assert (
+        "all selected answers have their scores, except for 4 answers of models or tasks that the eval leaves out"
+        in told
+    )
     world("resume", "r", code=0)
     assert world.status()["state"] == "complete" and world.status()["calls"]["made"] == 8
 
@@ -96,7 +99,7 @@ def test_a_scorer_that_is_changed_back_finds_its_scores(world):
     for ignore_case in (True, False):
         world.task["scorers"] = [{"exact": {"ignore_case": ignore_case}}]
         told = world("rescore", "r", "--config", world.write(), code=0)
-    assert "Nothing to score: no selected answer lacks a score of these scorers." in told.err
+    assert "Nothing to score: all selected answers have the scores of these scorers." in told.err
     assert values(world) == first and len(versions(world)) == 1
     assert len(world.records("score")) == 8
     check_sound(world)
@@ -124,7 +127,7 @@ def test_resume_18_changed_targets(world):
     """Answers are compared with the targets of now; those of before stay on record under their version."""
     world.run()
     world.rows[2]["answer"] = "q3"
-    assert "target edited: s3" in world.refused() and "holdfast rescore" in world.refused()
+    assert "the target was edited in: s3" in world.refused() and "holdfast rescore" in world.refused()
     world("rescore", "r", "--config", world.write(), code=0)
     (old,) = versions(world)
     assert values(world)["s3"] == 1.0 and values(world, old)["s3"] == 0.0

@@ -146,7 +146,7 @@ def test_resume_18_a_new_column_or_an_unused_one(plain):
     plain.run()
     plain.rows[1] |= {"a": "wrong", "b": "another note"}
     for said in (plain.refused(), plain("rescore", "r", "--config", plain.write(), code=3).err):
-        assert "tasks.t.dataset (identity): samples → target edited, but the rows no longer have every sample" in said
+        assert "tasks.t.dataset (identity): the target was edited, but the rows no longer have every sample" in said
         assert "without ids" in said and "rescore" not in said.replace("test_rescore", "")
 
 
@@ -156,7 +156,7 @@ def test_resume_18_a_removed_row_and_an_edited_target(world):
     world.rows[2]["answer"] = "q3"
     del world.rows[0]
     for said in (world.refused(), world("rescore", "r", "--config", world.write(), code=3).err):
-        assert "target edited, but the rows no longer have every sample on record: s3" in said
+        assert "the target was edited, but the rows no longer have every sample on record: s3" in said
 
 
 def test_resume_18_choices_and_fields(plain):
@@ -228,8 +228,8 @@ def test_an_edited_target_that_is_one_of_the_choices_is_an_edited_question(world
     asked = world.rows
     world("run", world.write(), "--run-dir", "r", code=0)
     world.write_rows([{**asked[0], "right": "Arequipa"}, asked[1]])
-    assert "tasks.t.dataset (identity): samples → input edited: " in world.refused()
-    assert "input edited" in world("rescore", "r", code=3).err
+    assert "tasks.t.dataset (identity): the input was edited in: " in world.refused()
+    assert "the input was edited" in world("rescore", "r", code=3).err
     world.write_rows(asked)
     world.data["tasks"]["t"]["target"] = "{w}"
     world("rescore", "r", "--config", world.write(), code=0)

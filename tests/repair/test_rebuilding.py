@@ -127,7 +127,7 @@ def test_recovery_19_a_dataset_that_has_changed_meanwhile_is_not_taken_for_the_o
     assert told("repair", run)[0] == 0
     code, said = text("resume", run, "--config", tmp_path / "eval.yaml")
     assert code == 3
-    assert "input edited" in said
+    assert "the input was edited" in said
 
 
 def test_recovery_19_without_any_rows_the_results_are_kept_and_the_plan_is_not_invented(run, tmp_path, told, text):

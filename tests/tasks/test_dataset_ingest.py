@@ -160,7 +160,11 @@ def test_a_json_file_of_another_shape_is_refused(tmp_path, content, said):
         (b'id,input\n1,a\n2,"never closed\nmore\n', "line 3 is not CSV"),
         (b"id,input\n1,a\n2,caf\xe9\n", "line 3 is not UTF-8 (byte 6)"),
         (b"id,input\n1,a\x00b\n", "line 2 holds a NUL byte"),
-        (b"id,input\n", "is empty"),
+        (b'id,input\n1,"a"b\n', "there is text after a closing quote"),
+        (b'id,input\n1,"a', "a quote is opened and never closed"),
+        (b"id,input\n1,a\rb\n", "a carriage return (CR) inside a field without quotes"),
+        (b"id,input\n", "has a header and no rows"),
+        (b"id,input\r1,a\r2,b\r", "has line ends of the old Mac kind (CR alone)"),
         (b"", "is empty"),
     ],
 )
@@ -170,6 +174,16 @@ def test_a_bad_csv_row_is_refused_with_its_line(tmp_path, content, said):
     path.write_bytes(content)
     message = refusal(path)
     assert "table.csv" in message and said in message
+
+
+def test_a_table_named_jsonl_is_called_a_table(tmp_path):
+    """Correcting a row would not help; the way out does."""
+    path = tmp_path / "table.jsonl"
+    path.write_bytes(b"id,input\n1,a\n")
+    message = refusal(path)
+    assert "table.jsonl is not JSON lines: it begins like CSV, 'id,input'." in message
+    assert message.endswith("Name it .csv, or set format: csv in the dataset.")
+    assert ingest(path, "csv", io.BytesIO()).rows == 1
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])

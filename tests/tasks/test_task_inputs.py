@@ -34,7 +34,49 @@ def test_the_hint_for_a_missing_input_can_be_followed(tmp_path):
         evaluate(Task(name="t", dataset=path, solver=generate(), scorers=exact()), ECHO, run=tmp_path / "r")
     assert str(refused.value) == (
         "rows.jsonl row 1 has no field 'input'; it has question, target."
-        ' Use a prompt that names a field, such as "{question}", or rename a column to input.'
+        ' Use a prompt that names a field, such as "{question}" (in Python: solver=generate("{question}")), or say'
+        " which column is the input: fields: {input: question} in the dataset."
+    )
+    told = Task(name="t", dataset={"path": path, "fields": {"input": "question"}}, scorers=exact())
+    assert evaluate(told, ECHO, run=tmp_path / "r").ended.counts.valid == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ({"answer": "a long answer", "title": "x"}, "{title}"),
+        ({"answer": "Paris", "text": "x", "note": "longer"}, "{text}"),
+    ],
+)
+def test_no_hint_gives_an_answer_away(tmp_path, row, named):
+    """The field that is suggested for a prompt is not called like an answer."""
+    path = write_jsonl(tmp_path / "rows.jsonl", [row])
+    with pytest.raises(ConfigurationError) as refused:
+        evaluate(Task(name="t", dataset=path, scorers=exact()), ECHO, run=tmp_path / "r")
+    assert f'such as "{named}"' in str(refused.value) and "{answer}" not in str(refused.value)
+
+
+def test_without_a_field_to_suggest_none_is_named(tmp_path):
+    """The row has nothing but its answer."""
+    path = write_jsonl(tmp_path / "rows.jsonl", [{"answer": "Paris"}])
+    with pytest.raises(ConfigurationError, match=r"Use a prompt that names a field, or rename a column to input\.$"):
+        evaluate(Task(name="t", dataset=path, scorers=exact()), ECHO, run=tmp_path / "r")
+
+
+def test_a_map_of_a_dataset_is_checked(tmp_path):
+    """A key that is not known is named, and what a map looks like."""
+    with pytest.raises(ConfigurationError, match=r"unknown field `feilds`.*\"fields\": \{\"input\": \"question\""):
+        Task(name="t", dataset={"path": "x.csv", "feilds": {}}, scorers=exact())
+
+
+def test_the_message_about_a_missing_file_is_about_python_too(tmp_path, monkeypatch):
+    """It names the directory that was looked in, and where relative paths start."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError) as refused:
+        evaluate(Task(name="t", dataset="rows.jsonl", scorers=exact()), ECHO, run=tmp_path / "r")
+    assert str(refused.value) == (
+        f"Dataset rows.jsonl does not exist in {tmp_path}. Relative paths start at the directory of the eval file; in"
+        " Python, at that of the file with @task or, without @task, at the working directory."
     )
 
 

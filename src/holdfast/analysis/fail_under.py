@@ -88,7 +88,7 @@ def check_bounds(bounds: Iterable[ScoreBound], plan: Iterable[PlanEntry]) -> Non
         if not any(bound.matches(*score) for score in scores):
             near = did_you_mean(bound.name, [name for score in scores for name in _spellings(*score)[1:3]])
             what = f"no score {bound.name!r}" if bound.name else "no scorer"
-            raise UsageError(f"--fail-under: the eval has {what}.", hint=near or _all_of(scores))
+            raise UsageError(f"--fail-under: the eval has {what}.", hint=f"{near} {_all_of(scores)}".strip())
         for entry in plan:
             for scorer in entry.binary or ():
                 if scorer in entry.shown_scorers and bound.matches(entry.task, entry.model, scorer):

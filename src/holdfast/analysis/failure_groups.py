@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from holdfast.models.errors import Rejected
+from holdfast.models.errors import Rejected, Unavailable
 from holdfast.run.core.records import Failure
 from holdfast.run.fold.ends_on_record import deciding_end, error_on_record
 from holdfast.run.fold.reader import RunReader
@@ -36,11 +36,13 @@ class FailureGroup(msgspec.Struct, frozen=True):
     """The key of the eval to change, with its value, if that is known."""
     is_refused: bool = False
     """Whether a server refused the requests, as it will again."""
+    may_pass: bool = False
+    """Whether waiting may cure it, although a setting may too: nothing answers at an address."""
 
     @property
     def is_stuck(self) -> bool:
         """Whether a resume without any change could only meet the same error."""
-        return self.is_refused or bool(self.setting)
+        return self.is_refused or (bool(self.setting) and not self.may_pass)
 
     def __str__(self) -> str:
         # That a model is disabled is said by the reason.
@@ -48,6 +50,11 @@ class FailureGroup(msgspec.Struct, frozen=True):
         if error and self.reason == TASK_ERROR:
             return error
         return f"{reason_text(self.reason)}: {error}" if error else reason_text(self.reason)
+
+
+def in_the_past(text: str) -> str:
+    """The text of a recorded error: a model was disabled for a session that is over."""
+    return text.replace(_DISABLED, " was disabled for that session. ", 1)
 
 
 class Failures(msgspec.Struct, frozen=True):
@@ -118,4 +125,5 @@ def _new_group(reason: str, error: Failure | None) -> FailureGroup:
     from holdfast.tasks.source.failure_text import failure_line  # noqa: PLC0415 - as above
 
     text = " ".join(failure_line(error).split())
-    return FailureGroup(0, reason, text, error.setting, is_refused=error.kind == Rejected.kind)
+    may_pass = error.kind == Unavailable.kind
+    return FailureGroup(0, reason, text, error.setting, is_refused=error.kind == Rejected.kind, may_pass=may_pass)

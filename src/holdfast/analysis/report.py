@@ -112,6 +112,11 @@ class Report(msgspec.Struct, frozen=True):
     did.
     """
 
+    @property
+    def state(self) -> str:
+        """For people; the same at the end of a session as in the report."""
+        return "complete" if self.complete else "INCOMPLETE"
+
     def __str__(self) -> str:
         """The text that `holdfast report` prints where there is no terminal."""
         from holdfast.analysis.report_text import report_text  # noqa: PLC0415 - only when it is printed

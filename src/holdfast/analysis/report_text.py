@@ -25,9 +25,8 @@ _BRIEF_SCORES = 4
 
 def report_text(report: Report, width: int = WIDTH) -> str:
     """The report in a few lines, whatever names and errors hold; its tables fit into `width` columns."""
-    state = "complete" if report.complete else "INCOMPLETE"
     tables = [score_table(report.tasks, report.currency, width), axis_table(report.tasks, width)]
-    lines = [f"{plain_name(report.name)}: {state}, {coverage_text(report.coverage)}"]
+    lines = [f"{plain_name(report.name)}: {report.state}, {coverage_text(report.coverage)}"]
     for table in filter(None, tables):
         lines += ["", *table]
     for table in _figure_tables(report, width):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdfast.analysis.metrics import Metric
 from holdfast.analysis.money import money_text
 from holdfast.analysis.report import GroupReport, TaskReports
-from holdfast.analysis.text_table import fits, plain_name, text_table
+from holdfast.analysis.text_table import fits, least_width, plain_name, text_table
 from holdfast.run.core.display_text import list_text
 from holdfast.run.core.slots.slot_names import VERSION_MARK, base_name
 
@@ -15,6 +15,8 @@ WIDTH = 80
 _NONE = "-"
 _NAMES = ["task", "model", "scorer"]
 _FIGURES = ["score", "95% CI", "n"]
+_OPTIONAL = ("cost", "95% CI", "failed", "left")
+"""What goes first on a narrow terminal: the totals are below the table, and the counts above it."""
 
 
 def score_table(tasks: TaskReports, currency: str, width: int = WIDTH) -> list[str]:
@@ -73,7 +75,24 @@ def _table(header: list[str], rows: list[list[str]], names: list[str], width: in
     if not fits(header, rows, width):
         place = names.index("scorer")
         rows = [[*row[:place], row[place].rpartition(" ")[0] or row[place], *row[place + 1 :]] for row in rows]
-    return text_table(header, rows, len(names), width)
+    left_out = _columns_beyond(header, rows, len(names), width)
+    kept = [place for place, title in enumerate(header) if title not in left_out]
+    lines = text_table(
+        [header[place] for place in kept], [[row[place] for place in kept] for row in rows], len(names), width
+    )
+    return [*lines, f"({', '.join(left_out)} left out)"] if left_out else lines
+
+
+def _columns_beyond(header: list[str], rows: list[list[str]], names: int, width: int) -> list[str]:
+    """The columns to leave out where the table is too narrow for all figures: never the score and its n."""
+    left_out: list[str] = []
+    for title in (title for title in _OPTIONAL if title in header):
+        kept = [place for place, one in enumerate(header) if one not in left_out]
+        shown = [[row[place] for place in kept] for row in (header, *rows)]
+        if least_width(shown[0], shown[1:], names) <= width:
+            break
+        left_out.append(title)
+    return left_out
 
 
 def _scorer_rows(

@@ -32,6 +32,13 @@ def fits(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> bo
     return sum(widths) + len(_GAP) * (len(widths) - 1) <= width
 
 
+def least_width(header: Sequence[str], rows: Sequence[Sequence[str]], names: int) -> int:
+    """How wide the table is at least, with all names shortened as far as they may be."""
+    widths = [max(map(columns_of, column)) for column in zip(header, *rows, strict=True)]
+    shortened = [min(width, _SHORTEST) for width in widths[:names]]
+    return sum(shortened) + sum(widths[names:]) + len(_GAP) * (len(widths) - 1)
+
+
 def _shrink(widths: list[int], names: int, room: int) -> None:
     """Takes columns from the widest name until everything fits."""
     while sum(widths) > room:

@@ -148,7 +148,9 @@ class EventText:
         limit = (
             f" for up to {_setting_text(event.deadline)} (retry_deadline)" if event.deadline and last is None else ""
         )
-        return f"{event.model}: retrying{when}{limit}: {event.reason}"
+        # At once, and not after an hour: many errors of this kind do not heal by themselves.
+        hint = f" {event.hint}" if event.hint and event.deadline else ""
+        return f"{event.model}: retrying{when}{limit}: {event.reason}{hint}"
 
 
 def _setting_text(seconds: float) -> str:
@@ -198,6 +200,9 @@ def _interrupt_text(event: Interrupted) -> str:
         return ""
     name = _SIGNALS.get(event.signal, event.signal)
     calls = "1 in-flight call" if event.in_flight == 1 else f"{event.in_flight} in-flight calls"
+    if event.grace_period == 0:
+        left = f" without {calls} (grace_period is 0)" if event.in_flight else ""
+        return f"{name}: stopping{left}"
     doing = f"waiting for {calls}" if event.in_flight else "stopping"
     again = f"press {name} again" if event.signal in _SIGNALS else "send it again"
     if event.signal == "SIGHUP":

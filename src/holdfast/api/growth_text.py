@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from holdfast.analysis.money import money_text
 from holdfast.engine.opening.comparing.growth import Growth, RemainingCost
+from holdfast.suggestions import first_of
 from holdfast.terminal.text import quantity
 
 
@@ -37,4 +38,12 @@ def _cost_text(growth: Growth | RemainingCost) -> str:
         most = f"they cost at most about {money_text(growth.most_cost, growth.currency)}{worst}"
     if growth.likely_cost is None:
         return most
-    return f"{most}; about {money_text(growth.likely_cost, growth.currency)} going by the trials so far"
+    return f"{most}; about {likely_cost_text(growth.likely_cost, growth.currency, growth.without_trials)}"
+
+
+def likely_cost_text(cost: float, currency: str, without_trials: Sequence[str]) -> str:
+    """An estimate with what it is based on; and where that is not the same task and model, this is said."""
+    text = f"{money_text(cost, currency)}, going by the trials so far"
+    if not without_trials:
+        return text
+    return f"{text} (none yet of {first_of(without_trials)}: counted like those of others)"

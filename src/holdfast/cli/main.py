@@ -63,6 +63,17 @@ _TITLES = {"run": "Run evals", "look": "Look at results", "trust": "Check and re
 
 _USUAL_NAMES = {"eval": "run", "evaluate": "run", "retry": "resume", "view": "show", "log": "show", "compare": "diff"}
 """Names of commands in other tools."""
+_USUAL_OPTIONS = {
+    "--max-samples": "--limit",
+    "--num-samples": "--limit",
+    "--max-examples": "--limit",
+    "--log-dir": "--run-dir",
+    "--output-dir": "--run-dir",
+    "--output": "--run-dir",
+    "--repeat": "--epochs",
+    "--filter": "--where",
+}
+"""Names of options in other tools."""
 
 
 class CommandGroup(click.Group):
@@ -175,8 +186,17 @@ def _print_usage_error(error: click.ClickException, *, as_json: bool) -> int:
         error.show()
         return error.exit_code
     message = re.sub(r"\((Did you mean .*)\)$", r"\1", error.format_message())
+    if isinstance(error, click.NoSuchOption) and (meant := _meant_option(error)):
+        message = f"No such option {error.option_name!r}. Did you mean {meant!r}?"
     path = error.ctx.command_path if error.ctx is not None else "holdfast"
     return _print_error(UsageError(message, hint=f"See: {path} --help"), as_json=False)
+
+
+def _meant_option(error: click.NoSuchOption) -> str:
+    """The option of the command that other tools call by the name that was given; empty if there is none."""
+    meant = _USUAL_OPTIONS.get(error.option_name, "")
+    known = {name for option in error.ctx.command.params for name in option.opts} if error.ctx is not None else set()
+    return meant if meant in known else ""
 
 
 def _encoding_error(error: UnicodeEncodeError) -> UsageError:

@@ -110,6 +110,8 @@ class CallRetried(Event, frozen=True):
     """How many tries of the call have failed."""
     deadline: float = 0.0
     """For how many seconds a model is retried that has not replied in this session; 0 once it has, and after a 429."""
+    hint: str = ""
+    """What to check, if the server may never reply."""
 
 
 class ModelDisabled(Event, frozen=True):
@@ -178,6 +180,8 @@ class Interrupted(Event, frozen=True):
     in_flight: int
     """How many calls are sent and not yet recorded."""
     at_once: bool = False
+    grace_period: float | None = None
+    """For how many seconds those are waited for."""
 
 
 class Note(Event, frozen=True):

@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.engine.dependencies.waves import Waves, has_dependencies, recall_choices
 from holdfast.engine.events import (
@@ -80,6 +80,14 @@ from holdfast.tasks.judges.panels import panels_of
 from holdfast.tasks.stages import is_staged
 
 
+class SilentModel(NamedTuple):
+    """A model that has never replied in a session."""
+
+    error: str
+    setting: str
+    """The key of the eval that may mend it, if one may."""
+
+
 @dataclass(frozen=True)
 class SessionOutcome:
     """How a session ended, and the states of the run's trials then."""
@@ -96,6 +104,8 @@ class SessionOutcome:
     """What became of the run, where it was moved, deleted or replaced meanwhile; the counts are the session's own."""
     uploaded: bool | None = None
     """Whether the run's store has everything; None for a run that is in no store."""
+    silent_models: Sequence[SilentModel] = ()
+    """Those that were retried until a signal came, and have never replied."""
     trials_code: int | None = None
     """The exit code by the states of the trials, where only missing uploads have made it another one."""
 
@@ -570,7 +580,7 @@ class Execution:
         self._runner.note_signal()
 
     def _drain(self, name: str) -> None:
-        self.events.emit(Interrupted(name, self._calls_in_flight()))
+        self.events.emit(Interrupted(name, self._calls_in_flight(), grace_period=self.settings.grace_period))
         self._let_finish(name)
 
     def _stop_at_once(self, name: str) -> None:
@@ -647,7 +657,7 @@ class Execution:
             counts = self.progress.state_counts()
         how, code = self._how_and_exit_code(counts)
         warning = " ".join(filter(None, [self._refusal or self._redo_text(), self._doubt_text()]))
-        ended = SessionOutcome(how, code, counts, warning)
+        ended = SessionOutcome(how, code, counts, warning, silent_models=self._silent_models())
         try:
             last = self._session.close(how, code, ledger=self._ledger())
             return replace(ended, counts=last or counts)
@@ -660,6 +670,13 @@ class Execution:
             warning = f"The end of the session could not be recorded. {error}"
             code = code if self._interrupt.has_arrived else error.exit_code
             return replace(ended, exit_code=code, warning=warning)
+
+    def _silent_models(self) -> list[SilentModel]:
+        """The models that a signal has ended the wait for: no trial of theirs has an error on record."""
+        if not self._interrupt.has_arrived:
+            return []
+        errors = (model.last_error for model in self._models.values() if not model.has_replied)
+        return [SilentModel(str(error), error.setting) for error in errors if error is not None]
 
     def _doubt_text(self) -> str:
         """What is said of a session that ends while its lease could not be renewed."""

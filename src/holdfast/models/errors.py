@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 THIS_MODEL = "models.NAME"
 """How a hint names the model's entry in the eval file; whoever knows its name puts it there."""
+OTHER_ADDRESS = f"{THIS_MODEL}.base_url=URL"
+"""The setting that mends an address which is wrong, or at which nothing answers."""
 DETAIL_LIMIT = 500
 _WINDOW = 65536
 
@@ -54,8 +56,9 @@ class PassingError(ModelError):
         detail: str = "",
         hint: str = "",
         retry_after: float | None = None,
+        setting: str = "",
     ) -> None:
-        super().__init__(message, status=status, detail=detail, hint=hint)
+        super().__init__(message, status=status, detail=detail, hint=hint, setting=setting)
         self.retry_after = _wait_seconds_in(retry_after)
 
 

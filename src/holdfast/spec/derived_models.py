@@ -35,7 +35,8 @@ def _base_problems(name: str, models: dict[str, ModelSpec]) -> Iterator[str]:
     base = models[name].base
     place = key_path(key_path("models", name), "base")
     if base is not None and base not in models:
-        yield f"{place} names the unknown model {describe_value(base)}; {nearest_or_known(base, models)}"
+        others = [other for other in models if other != name]
+        yield f"{place} names the unknown model {describe_value(base)}; {nearest_or_known(base, others)}"
         return
     chain = _base_chain(name, models)
     # A circle is reported once, for the first of its names.

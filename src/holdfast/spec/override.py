@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.errors import UsageError
 from holdfast.spec.canonical import plain_data
-from holdfast.spec.loading.error_messages import describe_value
+from holdfast.spec.loading.error_messages import describe_value, key_path
 from holdfast.spec.loading.load import typed_eval
 from holdfast.spec.loading.validate import inlined_fields
 from holdfast.spec.schema.drift import Block
@@ -35,8 +35,12 @@ def override(spec: EvalSpec, changes: Mapping[str | Steps, Any], source: str = "
     """
     data = plain_data(spec)
     for path, value in changes.items():
-        for steps in _meant_paths(spec, path) if isinstance(path, str) else [path]:
+        places = _meant_paths(spec, path) if isinstance(path, str) else [path]
+        for steps in places:
             _set_value(data, steps, value)
+            if steps is places[0] and len(places) > 1:
+                # One value for many entries: if it is wrong, that is said once.
+                typed_eval(data, source)
     for first, kind in _MAPS.items():
         _refuse_unknown_entries(first, kind, getattr(spec, first), data.get(first))
     return typed_eval(data, source)
@@ -54,6 +58,7 @@ def _refuse_unknown_entries(first: str, kind: str, known: Mapping[str, Any], cha
 
 def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:
     steps = _parse_path(path)
+    _refuse_entry_as_key(spec, steps)
     if len(steps) > 1 or steps[0] in {*schema_fields(EvalSpec), *inlined_fields(EvalSpec)}:
         return [_canonical_path(steps)]
     found = dict.fromkeys(_canonical_path(place) for place in _places_named(spec, steps[0]))
@@ -61,6 +66,20 @@ def _meant_paths(spec: EvalSpec, path: str) -> list[Steps]:
     found = {place: None for place in found if _OWN_BLOCKS.isdisjoint(place[2:3])} or found
     common = [place for place in found if place[0] not in _MAPS]
     return common or list(found) or [steps]
+
+
+def _refuse_entry_as_key(spec: EvalSpec, steps: Steps) -> None:
+    """Refuses a path that begins with the name of a model, dataset or task, and names where that is."""
+    if steps[0] in {*schema_fields(EvalSpec), *inlined_fields(EvalSpec)}:
+        return
+    found = [first for first in _MAPS if steps[0] in getattr(spec, first) and len(steps) > 1]
+    if found:
+        paths = " or ".join(".".join([first, *map(_quoted_step, steps)]) for first in found)
+        raise UsageError(f"{_quoted_step(steps[0])} is not a key of the eval.", hint=f"Did you mean {paths}?")
+
+
+def _quoted_step(step: str) -> str:
+    return key_path("", step)
 
 
 def _parse_path(path: str) -> Steps:

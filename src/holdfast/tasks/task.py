@@ -45,7 +45,7 @@ class TaskOptions(TypedDict, total=False):
     """What a task may be given beside its solver and its scorers."""
 
     samples: Iterable[Sample] | None
-    dataset: DatasetSpec | str | Path | None
+    dataset: DatasetSpec | Mapping[str, Any] | str | Path | None
     name: str
     epochs: int
     axes: dict[str, list[str]]
@@ -80,7 +80,7 @@ class Task:
 
     samples: Iterable[Sample] | None = None
     dataset: DatasetSpec | None = None
-    """Given as a path too."""
+    """Given as a path too, or as a map with the keys of a dataset in an eval file."""
 
     solver: Solver = dataclasses.field(default_factory=generate)
     scorers: tuple[Scorer, ...]
@@ -489,9 +489,18 @@ def _as_dataset_spec(dataset: object) -> DatasetSpec | None:
         return dataset
     if isinstance(dataset, str | Path):
         return DatasetSpec(path=str(dataset))
-    raise ConfigurationError(
-        f"A task's dataset cannot be {type(dataset).__name__}.", hint="Give a path, or samples as samples=[...]."
-    )
+    if not isinstance(dataset, Mapping):
+        raise ConfigurationError(
+            f"A task's dataset cannot be {type(dataset).__name__}.", hint="Give a path, or samples as samples=[...]."
+        )
+    try:
+        plain = {key: str(value) if isinstance(value, Path) else value for key, value in dataset.items()}
+        return msgspec.convert(plain, DatasetSpec)
+    except (msgspec.ValidationError, ConfigurationError) as error:
+        raise ConfigurationError(
+            f"A task's dataset is wrong: {error}.",
+            hint='As in dataset={"path": "rows.csv", "fields": {"input": "question", "target": "answer"}}.',
+        ) from None
 
 
 def _beside_function(dataset: DatasetSpec | None, function: Callable[..., Any]) -> DatasetSpec | None:

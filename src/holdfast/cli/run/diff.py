@@ -16,7 +16,7 @@ from holdfast.engine.opening.resume_plan import ResumeComparison
 from holdfast.engine.planning.saved_eval import last_session
 from holdfast.errors import ResumeAborted
 from holdfast.journal import FORMAT
-from holdfast.run.core.display_text import change_text
+from holdfast.run.core.display_text import change_text, shell_word
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.drift.gate import Decision
 from holdfast.run.fold.reader import RunReader
@@ -59,6 +59,10 @@ def command(run: str, eval_file: Path, *, as_json: bool) -> int:
         print_json(told)
     else:
         _print_differences(decision)
+        if decision.differences and not refused:
+            click.echo(
+                f"Resume with these changes: holdfast resume {shell_word(run)} --config {shell_word(str(eval_file))}"
+            )
         if is_older:
             command = continuing_command(reader.format, run)
             click.echo(f"A run of format {reader.format} cannot be resumed. Continue in a new run with: {command}")

@@ -8,6 +8,7 @@ import click
 
 from holdfast.analysis.money import money_text
 from holdfast.api.fork import make_fork
+from holdfast.api.growth_text import likely_cost_text
 from holdfast.api.offered_eval import naming_offer, offer_eval
 from holdfast.cli.session.warning_lines import print_env_warnings, print_warnings
 from holdfast.cli.ui.json_output import print_json
@@ -67,8 +68,8 @@ def _print_fork(forked: ForkSummary) -> None:
     if forked.saved:
         click.echo(f"  the replies that are kept save about {money_text(forked.saved, forked.currency)}")
     if forked.cost:
-        cost = money_text(forked.cost, forked.currency)
-        click.echo(f"  the remaining trials will cost about {cost}, going by the trials so far{_or_less(forked)}")
+        cost = likely_cost_text(forked.cost, forked.currency, forked.without_trials)
+        click.echo(f"  the remaining trials will cost about {cost}{_or_less(forked)}")
     place = shell_word(forked.run)
     click.echo(
         f"Complete. See: holdfast report {place}" if forked.is_complete else f"Resume with: holdfast resume {place}"

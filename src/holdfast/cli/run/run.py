@@ -24,7 +24,7 @@ from holdfast.errors import ConfigurationError, UsageError
 from holdfast.models.env_file import read_env_file
 from holdfast.run.core.display_text import unlike_option
 from holdfast.spec import EvalSpec, eval_from_flags, load_eval, parse_arguments, resolve
-from holdfast.spec.loading.error_messages import naming_source
+from holdfast.spec.loading.error_messages import key_path, leaving_out_keys, naming_source
 from holdfast.spec.override import override
 from holdfast.tasks.task_reference import task_names
 
@@ -38,11 +38,15 @@ def _refuse_fresh(_context: click.Context, _option: click.Parameter, is_given: b
         )
 
 
+_COUNT = click.IntRange(1, 10**9)
+"""Checked here: it is set in every task, and an error in each of them would be the same."""
+
+
 @click.command("run")
 @click.argument("eval_file", metavar="EVAL")
 @click.option("--model", "models", multiple=True, help="A model for a Python file, as provider/name; may be repeated.")
-@click.option("--epochs", type=int, help="Repetitions of every sample.")
-@click.option("--limit", type=int, help="Only the first N samples of every task.")
+@click.option("--epochs", type=_COUNT, metavar="INTEGER", help="Repetitions of every sample.")
+@click.option("--limit", type=_COUNT, metavar="INTEGER", help="Only the first N samples of every task.")
 @click.option("--sample-id", "sample_ids", multiple=True, help="Only the sample with this id; may be repeated.")
 @click.option(
     "-T", "arguments", multiple=True, metavar="NAME=VALUE", help="An argument of a Python task; may be repeated."
@@ -97,7 +101,8 @@ def command(  # noqa: PLR0913 - each is an option
         fork_words=fork_words,
         run_words=run_words,
     )
-    with naming_source(eval_file):
+    made_up = [f"{key_path('tasks', name)}.use" for name in spec.tasks] if _is_python(eval_file) else []
+    with naming_source(eval_file), leaving_out_keys(made_up):
         if dry_run:
             return print_dry_run(check_session(request), as_json=as_json)
         started = start_session(request)

@@ -45,9 +45,13 @@ class EndText:
             yield self._stopped_text()
             yield from stop_lines(self._stops)
             yield from self._failure_lines()
+            yield from (printable(f"  no reply yet: {silent.error}") for silent in self._ended.silent_models)
         first = self._scores.first_session if self._scores is not None else None
         may_be_deleted = self._scores is not None and self._scores.may_be_deleted
-        steps = NextSteps(self._counts, self._place, first, self._failures, may_be_deleted=may_be_deleted)
+        settings = [silent.setting for silent in self._ended.silent_models if silent.setting]
+        steps = NextSteps(
+            self._counts, self._place, first, self._failures, may_be_deleted=may_be_deleted, settings=settings
+        )
         yield from steps.lines()
 
     def _only_failure(self, reason: str) -> FailureGroup | None:

@@ -47,7 +47,7 @@ def run_in_foreground(
     """
     if isinstance(started, CompleteRun):
         output.note(f"{started.place}: {'nothing to run' if started.left else 'no trial remains'}.")
-        return print_complete(started, bounds, as_json=as_json)
+        return print_complete(started, bounds, as_json=as_json, is_quiet=output.quiet)
     try:
         with startup_signals:
             with silencing_messages(is_quiet=output.quiet):

@@ -22,7 +22,7 @@ from holdfast.cli.ui.next_command import (
     stop_lines,
 )
 from holdfast.cli.ui.options.fail_under_option import print_bound_failures
-from holdfast.cli.ui.standard_streams import say
+from holdfast.cli.ui.standard_streams import say, silencing_messages
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
@@ -123,18 +123,21 @@ def _print_slots(selection: TrialSelection) -> None:
 
 def _nothing_to_score(left_out: int) -> str:
     if not left_out:
-        return "no selected answer lacks a score of these scorers"
-    return f"no other selected answer lacks a score than {_left_out_text(left_out)}"
+        return "all selected answers have the scores of these scorers"
+    return f"all selected answers have their scores, except for {_left_out_text(left_out)}"
 
 
 def _left_out_text(left_out: int) -> str:
     return f"{quantity(left_out, 'answer')} of models or tasks that the eval leaves out; `holdfast resume` scores them"
 
 
-def print_complete(complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool) -> int:
+def print_complete(
+    complete: CompleteRun, bounds: Sequence[ScoreBound], *, as_json: bool, is_quiet: bool = False
+) -> int:
     """Prints the scores, and that there is nothing to run; the exit code."""
-    _print_kept(complete.kept, complete.note)
-    _print_code_notes(complete.code_notes)
+    with silencing_messages(is_quiet=is_quiet):
+        _print_kept(complete.kept, complete.note)
+        _print_code_notes(complete.code_notes)
     scores = read_scores(complete.place)
     below = failures_under(bounds, scores, complete.exit_code)
     code = complete.exit_code or int(bool(below))
@@ -266,17 +269,23 @@ class EndMessage:
         return code
 
     def _print_notes(self, ended: SessionOutcome, scores: RunScores | None) -> None:
-        for line in scores.ledger.lines(shell_word(nearby(self._started.place))) if scores is not None else ():
-            say(printable(line))
-        if self._started.reuse is not None and scores is not None and not scores.report.saved.calls:
-            # Said of the run as a whole: a fork has its replies from another run, whoever it asks now.
-            say("No reply of another run was used.")
+        if scores is not None:
+            with silencing_messages(is_quiet=self._is_quiet):
+                self._print_calls(scores)
         if ended.warning:
             say(f"holdfast: {ended.warning}")
         for failure in ended.failures:
             say(f"note: {failure}")
         if ended.loss is None and (missing := self._started.not_uploaded_text()):
             say(f"holdfast: {missing}")
+
+    def _print_calls(self, scores: RunScores) -> None:
+        """Says which calls were made again, and which were not made."""
+        for line in scores.ledger.lines(shell_word(nearby(self._started.place))):
+            say(printable(line))
+        if self._started.reuse is not None and not scores.report.saved.calls:
+            # Said of the run as a whole: a fork has its replies from another run, whoever it asks now.
+            say("No reply of another run was used.")
 
     def _as_object(self, ended: SessionOutcome, code: int) -> dict[str, Any]:
         place = ended.loss.moved_to if ended.loss is not None else self._started.place

@@ -11,6 +11,7 @@ import click
 from holdfast.analysis.fail_under import ScoreBound, compare_bounds
 from holdfast.analysis.ledger import Ledger, session_ledger
 from holdfast.analysis.report import GroupReport, Report, make_report
+from holdfast.analysis.report_text import coverage_text
 from holdfast.analysis.score_table import score_table
 from holdfast.analysis.text_table import plain_name
 from holdfast.cli.ui.options.fail_under_option import bound_failures
@@ -55,15 +56,16 @@ class RunScores(NamedTuple):
 
     def _table_lines(self) -> list[str]:
         """The table, and above it how many trials it is over if that is not all; nothing without scores."""
-        tasks, coverage = self.report.tasks, self.report.coverage
-        scored = sum(_scored_trials(group) for models in tasks.values() for group in models.values())
+        report, planned = self.report, self.report.coverage.planned
+        scored = sum(_scored_trials(group) for models in report.tasks.values() for group in models.values())
         if not scored:
             return []
-        table = score_table(tasks, self.report.currency, output_columns())
-        if scored == coverage.planned:
-            return table
-        incomplete = "INCOMPLETE: " if coverage.remaining else ""
-        return [f"{incomplete}scores over {scored} of {coverage.planned} trials", *table]
+        table = score_table(report.tasks, report.currency, output_columns())
+        if scored == planned:
+            # A scorer that failed leaves the run incomplete, although another one has scored every trial.
+            return table if report.complete else [f"{report.state}: {coverage_text(report.coverage)}", *table]
+        state = "" if report.complete else f"{report.state}: "
+        return [f"{state}scores over {scored} of {planned} trials", *table]
 
 
 def _scored_trials(group: GroupReport) -> int:

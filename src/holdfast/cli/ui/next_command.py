@@ -8,7 +8,7 @@ of Python for that program.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.run.core.display_text import no_results_text, shell_word
@@ -80,8 +80,12 @@ class NextSteps:
         failures: Failures | None = None,
         *,
         may_be_deleted: bool = False,
+        settings: Sequence[str] = (),
     ) -> None:
-        """`may_be_deleted`: deleting the run would lose nothing that was paid for."""
+        """`may_be_deleted`: deleting the run would lose nothing that was paid for. `settings` may mend errors that
+        are not on record.
+        """
+        self._settings = settings
         self._counts, self._first, self._place = counts, first, place
         self._may_be_deleted = may_be_deleted
         self._commands = run_commands(first, place)
@@ -109,7 +113,7 @@ class NextSteps:
         stuck = [group for group in self._groups if group.is_stuck]
         if not (stuck and stuck == self._groups and self._has_only_errors()):
             yield f"Resume with: {self._commands.resume}"
-        for setting in dict.fromkeys(group.setting for group in stuck if group.setting):
+        for setting in dict.fromkeys([*(group.setting for group in self._groups if group.setting), *self._settings]):
             yield printable(self._setting_line(setting))
         if any(not group.setting for group in stuck):
             again = self._commands.rerun

@@ -173,6 +173,8 @@ class Caller:
         Raises:
             ModelError: waiting cannot cure it, or has not for long enough; or the model is disabled from now on.
         """
+        name = key_path("models", model.name)
+        error.hint, error.setting = error.hint.replace(THIS_MODEL, name), error.setting.replace(THIS_MODEL, name)
         if isinstance(error, RateLimited):
             model.failing_since = None
             self._counts.rate_limited += 1
@@ -186,13 +188,12 @@ class Caller:
             if is_dead or not tries.allow(pause, now):
                 raise error
         else:
-            name = key_path("models", model.name)
-            error.hint, error.setting = error.hint.replace(THIS_MODEL, name), error.setting.replace(THIS_MODEL, name)
             self._close_if_hopeless(error, model)
             raise error
         self._counts.retries += 1
+        model.last_error = error
         deadline = 0.0 if model.has_replied or isinstance(error, RateLimited) else tries.deadline
-        self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries.made, deadline))
+        self._events.emit(CallRetried(model.name, error.kind, error.message, pause, tries.made, deadline, error.hint))
         return pause
 
     def _close_if_hopeless(self, error: ModelError, model: OpenModel) -> None:

@@ -10,7 +10,7 @@ from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.scheduling.clock import Clock
 from holdfast.engine.scheduling.concurrency_limits import EvalLimits, Limit
 from holdfast.errors import ConfigurationError
-from holdfast.models.errors import Rejected
+from holdfast.models.errors import PassingError, Rejected
 from holdfast.models.message import Reply, Request, Usage
 from holdfast.models.provider import Provider
 from holdfast.spec import ModelSpec
@@ -58,6 +58,9 @@ class OpenModel:
     """Since when every call has failed; None once one has been answered."""
 
     has_replied: bool = False
+
+    last_error: PassingError | None = None
+    """The last one after which a call was retried."""
 
     def apply(self, spec: ModelSpec) -> None:
         """Sets its limits as the eval has them now."""

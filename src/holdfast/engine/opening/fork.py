@@ -86,6 +86,8 @@ class ForkSummary(msgspec.Struct):
     """Recorded replies of the run that are not kept: those trials use them again where they ask the same."""
     currency: str = "USD"
     """Of the cost."""
+    without_trials: list[str] = []
+    """The tasks and models that have no trial in the run, whose cost goes by trials of others."""
     warnings: list[str] = []
     """What was noticed about the eval."""
 
@@ -326,7 +328,9 @@ class _KeptTrials:
         shares = {key: usage for key, usage in self._kept_usage.items() if key[0]}
         saved = Prices(plain_data(self._new.prepared.spec)).cost(shares, ()).amount
         kept, why = (self._taken, self._rescored), dict(self._why)
-        return ForkSummary(str(root), planned, *kept, why, self._estimate.cost, saved, self._unkept_replies())
+        found = ForkSummary(str(root), planned, *kept, why, self._estimate.cost, saved, self._unkept_replies())
+        found.without_trials = self._estimate.without_trials
+        return found
 
     def _unkept_replies(self) -> int:
         """How many replies trials that are run again may find in the old run, which has some from other runs itself."""

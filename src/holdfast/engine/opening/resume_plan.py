@@ -634,8 +634,8 @@ def _lost_targets(task: str, before: Samples, after: Samples, chosen: set[str]) 
     if not edited or before.asked.keys() <= chosen:
         return []
     without = "" if before.keyed else " (without ids, a row whose other columns have changed is another sample)"
-    why = f"target edited, but the rows no longer have every sample on record{without}: {after.names(edited)}"
-    return [refused_difference(f"tasks.{task}.dataset", Drift.IDENTITY, "samples", why)]
+    why = f"the target was edited, but the rows no longer have every sample on record{without}: {after.names(edited)}"
+    return [refused_difference(f"tasks.{task}.dataset", Drift.IDENTITY, "", why)]
 
 
 def same_values(data: Any, config: dict[str, Any]) -> bool:

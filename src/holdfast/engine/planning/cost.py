@@ -230,34 +230,51 @@ def _prompt_lengths(task: PlannedTask, solver: Generate) -> Iterator[int]:
 
 
 class CostEstimate:
-    """The likely cost of the remaining trials: by the tokens that trials of a run have taken, at the new prices."""
+    """The likely cost of the remaining trials: by the tokens that trials of a run have taken, at the new prices.
+
+    Models differ in how much they write, so that each is taken to go on as it did in the same task. One that has no
+    trial there yet is taken to be like the others of the task or, in a new task, like all models of the run;
+    `without_trials` says so.
+    """
 
     def __init__(self, reader: RunReader, spec: EvalSpec) -> None:
         self._prices = Prices(plain_data(spec))
-        self._spent: defaultdict[str, Spent] = defaultdict(Spent)
+        self._spent: defaultdict[tuple[str, str], Spent] = defaultdict(Spent)
         for (task, own), spent in reader.fold.spent().items():
             taken = spent._replace(shares=_with_roles(spent.shares, own))
-            for name in (task, ""):
-                self._spent[name] = self._spent[name].plus(taken)
+            for pair in ((task, own), (task, ""), ("", "")):
+                self._spent[pair] = self._spent[pair].plus(taken)
         self._planned: Counter[tuple[str, str]] = Counter()
 
     def add(self, planned: PlannedTrial) -> None:
-        """Adds one trial: as much as those of its task have taken or, if the task is new, as those of the run."""
+        """Adds one trial."""
         self.add_trials(planned.task.name, planned.model, 1)
 
     def add_trials(self, task: str, model: str, count: int) -> None:
         """Adds several trials of a task on a model."""
-        self._planned[task if task in self._spent else "", model] += count
+        self._planned[task, model] += count
 
     @property
     def cost(self) -> float | None:
         """What all of them are likely to cost; None where a price is missing, or where no trial has ended yet."""
-        costs = [self._cost_of(self._spent[task], model, count) for (task, model), count in self._planned.items()]
+        costs = [self._cost_of(task, model, count) for (task, model), count in self._planned.items()]
         return None if None in costs else math.fsum(cost for cost in costs if cost is not None)
 
-    def _cost_of(self, spent: Spent, model: str, trials: int) -> float | None:
-        if not spent.attempts:
+    @property
+    def without_trials(self) -> list[str]:
+        """The tasks and models, such as `qa on small`, whose cost goes by trials of others; empty without a cost."""
+        if self.cost is None:
+            return []
+        return [f"{task} on {model}" for task, model in self._planned if not self._has_ended(task, model)]
+
+    def _has_ended(self, task: str, model: str) -> bool:
+        return (task, model) in self._spent and self._spent[task, model].attempts > 0
+
+    def _cost_of(self, task: str, model: str, trials: int) -> float | None:
+        known = (pair for pair in ((task, model), (task, ""), ("", "")) if self._has_ended(*pair))
+        if (pair := next(known, None)) is None:
             return None
+        spent = self._spent[pair]
         shares = {(name or model, False): usage for (name, _), usage in spent.shares.items()}
         cost = self._prices.cost(shares, {model}).amount
         return None if cost is None else cost / spent.attempts * trials

@@ -114,7 +114,7 @@ def _prompt_warnings(title: str, template: Template, planned: PlannedTask, first
     elif len(planned.dataset) > 1 and _asks_the_same(template, planned.task, first):
         yield (
             f"{title} uses no field of the dataset, so all {len(planned.dataset)} samples are asked the same."
-            f" Name a field in it, such as {{{_likely_field(template, first)}}}."
+            f" Name a field in it{_likely_field(template, planned.task, first)}."
         )
     if _lists_choices_twice(template, planned.task, first):
         yield (
@@ -141,12 +141,12 @@ def _asks_the_same(template: Template, task: Task, first: Sample) -> bool:
     return not (template.paths or system or first.choices)
 
 
-def _likely_field(template: Template, first: Sample) -> str:
-    """The field that was probably meant: the one that the prompt is called, or the one with the longest text."""
-    if template.text.strip() in first.fields():
-        return template.text.strip()
-    lengths = {name: len(value) for name, value in first.metadata.items() if isinstance(value, str)}
-    return max(lengths, key=lambda name: lengths[name], default="input")
+def _likely_field(template: Template, task: Task, first: Sample) -> str:
+    """The field that was probably meant, as an example: the one that the prompt is called, or a text of the row."""
+    if (found := template.text.strip()) in first.fields() and found not in task.columns.target_paths():
+        return f", such as {{{found}}}"
+    field = task.columns.likely_input(first.metadata) or ("input" if first.input else None)
+    return "" if field is None else f", such as {{{field}}}"
 
 
 def _write_field(name: str) -> str:

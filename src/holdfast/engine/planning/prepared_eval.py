@@ -525,7 +525,9 @@ def unsampled_task(name: str, entry: TaskSpec, spec: EvalSpec, inputs: Inputs, g
         )
     from holdfast.tasks.task_reference import load_use  # noqa: PLC0415 - most tasks are not in Python
 
-    return adapt_task(name, entry, load_use(entry.use, code, entry.args), code)
+    with naming_key(f"{key_path('tasks', name)}.use"):
+        used = load_use(entry.use, code, entry.args)
+    return adapt_task(name, entry, used, code)
 
 
 def copied_source_files(prepared: PreparedEval) -> dict[str, Path]:

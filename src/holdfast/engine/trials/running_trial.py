@@ -9,7 +9,7 @@ import asyncio
 import datetime as dt
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar
 
 from holdfast.engine.model_calls.open_model import OpenModel
 from holdfast.engine.planning.plan import PlannedTrial
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from holdfast.tasks.workspaces.workspace_template import PackedTemplate
 
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
 class SlotPlace(NamedTuple):
     """Where calls and steps belong that a scorer makes: not to the solver, but to the scorer's slot."""
 
@@ -57,6 +60,16 @@ class SlotPlace(NamedTuple):
     activity: TrialActivity
     bought_before: int = 0
     """How many replies an earlier attempt of the slot got, at the most."""
+
+
+def _written_as(name: str) -> Callable[[_Function], _Function]:
+    """The function under the name that people call it by: an error about a missing `await` has it from there."""
+
+    def renamed(function: _Function) -> _Function:
+        function.__name__ = name
+        return function
+
+    return renamed
 
 
 class RunningTrial:
@@ -273,6 +286,7 @@ class RunningTrial:
         context = self.sample if validation_context is None else validation_context
         return self._sample(prompt, strategy, requirements, generation, context)
 
+    @_written_as("generate")
     async def ask(self, asked: AskedModel, prompt: Prompt, generation: dict[str, Any]) -> Reply:
         """One call of a model, in the conversation of this branch."""
         self.check_running("generate")
@@ -284,6 +298,7 @@ class RunningTrial:
         self.account.check_limits()
         return reply
 
+    @_written_as("generate")
     async def _sample(
         self,
         prompt: Prompt,

@@ -54,7 +54,7 @@ def find_reader(path: Path) -> Reader:
     """The reader of whatever results are at a path.
 
     Raises:
-        UsageError: nothing is there, or it is of no kind that can be imported.
+        UsageError: nothing is there, or it cannot be imported.
     """
     return cast("Reader", importlib.import_module(find_kind(path).module))
 
@@ -63,7 +63,7 @@ def find_kind(path: Path) -> ForeignKind:
     """The kind of whatever is at a path.
 
     Raises:
-        UsageError: nothing is there, or it is of no kind that can be imported.
+        UsageError: nothing is there, or it cannot be imported.
     """
     _refuse_closed(path)
     if Layout(path).journal.is_dir():
@@ -72,8 +72,8 @@ def find_kind(path: Path) -> ForeignKind:
         if cast("Reader", importlib.import_module(kind.module)).recognises(path):
             return kind
     why = _why_unreadable(path)
-    reason = f": {why}" if why else ""
-    raise UsageError(f"{path} is of no kind that can be imported{reason}.", hint=f"Known kinds: {kinds_text()}.")
+    reason = f": {why}" if why else ": it is not recognised"
+    raise UsageError(f"{path} cannot be imported{reason}.", hint=f"Known kinds: {kinds_text()}.")
 
 
 def _refuse_closed(path: Path) -> None:

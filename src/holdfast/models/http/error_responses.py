@@ -15,7 +15,16 @@ from typing import Any
 
 import msgspec
 
-from holdfast.models.errors import THIS_MODEL, Blocked, ModelError, RateLimited, Rejected, Unavailable, excerpt
+from holdfast.models.errors import (
+    OTHER_ADDRESS,
+    THIS_MODEL,
+    Blocked,
+    ModelError,
+    RateLimited,
+    Rejected,
+    Unavailable,
+    excerpt,
+)
 from holdfast.models.http.body_text import as_utf_8
 from holdfast.models.http.endpoint import Endpoint
 from holdfast.models.http.no_credit import is_credit_code, is_out_of_credit
@@ -25,7 +34,6 @@ _WORDS = ("message", "detail", "msg", "status_msg")
 """Under which of these names an error has its words."""
 _KEY_REFUSED = frozenset({401, 403})
 _NO_SUCH_PLACE = frozenset({404, 405})
-_ADDRESS = f"{THIS_MODEL}.base_url=URL"
 _NOT_AN_API = "Check base_url: this looks like a website, or a page of a proxy, and not like an API."
 _TRY_AGAIN = frozenset({408, 409, 425})
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
@@ -72,7 +80,7 @@ def from_status(
             status=status,
             detail=complaint.words,
             hint="Set base_url to the address it names.",
-            setting=_ADDRESS,
+            setting=OTHER_ADDRESS,
         )
     return _by_status(name, status, complaint, retry_after(headers), advise)
 
@@ -123,7 +131,9 @@ def unreadable(name: str, status: int, body: bytes, reason: str) -> Unavailable:
         reason = "an empty body"
     elif start.startswith(("<!doctype", "<html", "<head", "<body")):
         reason, hint = f"an HTML page{_quoted_title(text)} instead of JSON", _NOT_AN_API
-    return Unavailable(f"{name} answered {status} with {reason}.", status=status, detail=text, hint=hint)
+    setting = OTHER_ADDRESS if hint else ""
+    message = f"{name} answered {status} with {reason}."
+    return Unavailable(message, status=status, detail=text, hint=hint, setting=setting)
 
 
 def reply_too_large(name: str, size: int, cap: int) -> Rejected:
@@ -194,7 +204,7 @@ def _wrong_address(endpoint: Endpoint, status: int, complaint: Complaint) -> Rej
     """The server has nothing at this address, and does not speak of the model."""
     said = f"{endpoint.name} answered {_phrase(status)} at {excerpt(endpoint.url, 200)}: {_quoted(complaint)}."
     hint = f"Check {THIS_MODEL}.base_url, which usually ends in /v1, and the model's name."
-    return Rejected(said, status=status, detail=complaint.words, hint=hint, setting=_ADDRESS)
+    return Rejected(said, status=status, detail=complaint.words, hint=hint, setting=OTHER_ADDRESS)
 
 
 def _key_refused(name: str, status: int, complaint: Complaint, variable: str) -> ModelError:

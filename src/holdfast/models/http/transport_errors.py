@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from holdfast.models.errors import THIS_MODEL, ModelError, Rejected, Unavailable, excerpt
+from holdfast.models.errors import OTHER_ADDRESS, THIS_MODEL, ModelError, Rejected, Unavailable, excerpt
 from holdfast.models.http.endpoint import Endpoint
 
 
@@ -20,7 +20,7 @@ def from_transport(endpoint: Endpoint, error: aiohttp.ClientError | OSError) -> 
     if isinstance(error, aiohttp.ClientSSLError) and _is_plain_http(error):
         return _from_plain_http(endpoint)
     what, hint = _describe(endpoint, error)
-    return Unavailable(f"{endpoint.name} {what}.", hint=hint)
+    return Unavailable(f"{endpoint.name} {what}.", hint=hint, setting=OTHER_ADDRESS if "base_url" in hint else "")
 
 
 def _from_proxy(endpoint: Endpoint, error: aiohttp.ClientHttpProxyError) -> ModelError:

@@ -182,9 +182,9 @@ def _compare_samples(task: str, saved: Samples, offered: Samples) -> list[Differ
     added = sum(key not in saved.every for key in offered.asked)
     found = []
     if inputs:
-        found.append(refused_difference(path, Drift.IDENTITY, "samples", f"input edited: {offered.names(inputs)}"))
+        found.append(refused_difference(path, Drift.IDENTITY, "", f"the input was edited in: {offered.names(inputs)}"))
     if targets:
-        found.append(refused_difference(path, Drift.SCORING, "samples", f"target edited: {offered.names(targets)}"))
+        found.append(refused_difference(path, Drift.SCORING, "", f"the target was edited in: {offered.names(targets)}"))
     if renamed := _renamed_samples(saved, offered, missing, others):
         pairs = [f"{short_sample(old_id)} → {short_sample(new_id)}" for old_id, new_id in renamed.items()]
         return [*found, refused_difference(path, Drift.IDENTITY, "samples", f"ids renamed: {list_text(pairs)}")]

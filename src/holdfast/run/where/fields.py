@@ -22,7 +22,7 @@ from holdfast.run.where.values import (
     read_number,
     text_tester,
 )
-from holdfast.suggestions import listing, nearest_name
+from holdfast.suggestions import first_of, listing, nearest_name
 
 _CHOICES = {"status": STATES, "transcript": ("whole", "lost")}
 _TEXTS = ("reason", "task", "model", "sample", "trial")
@@ -182,6 +182,9 @@ class FieldCompiler:
             return self._nameless(field, field.text)
         axes, scorers = listing(self._names.axes), listing(self._names.scorers)
         note = f"Known: {', '.join((*self._built_in, *_CONTENTS))}, metadata.NAME; axes: {axes}; scorers: {scorers}"
+        if field.text == "score" and len(self._names.scorers) > 1:
+            names = first_of([f"scores.{name}" for name in sorted(self._names.scorers)])
+            return self._text.error(field.position, 'unknown field "score"', f"write one of {names}", note)
         return self._unknown(field, "field", self._nearest_field(field.text), note)
 
     def _nearest_field(self, text: str) -> str | None:

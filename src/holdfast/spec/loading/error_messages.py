@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.errors import ConfigurationError
@@ -38,6 +38,18 @@ def naming_key(path: str) -> Iterator[None]:
         if error.message.startswith(_TOP_LEVEL):
             raise
         raise ConfigurationError(f"{path}: {error.message}", hint=error.hint) from error.__cause__
+
+
+@contextlib.contextmanager
+def leaving_out_keys(paths: Iterable[str]) -> Iterator[None]:
+    """Takes the path of a key from the beginning of a message: nobody has written it where there is no eval file."""
+    try:
+        yield
+    except ConfigurationError as error:
+        path = next((path for path in paths if error.message.startswith(f"{path}: ")), None)
+        if path is None:
+            raise
+        raise ConfigurationError(error.message.removeprefix(f"{path}: "), hint=error.hint) from error.__cause__
 
 
 @contextlib.contextmanager

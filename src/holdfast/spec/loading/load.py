@@ -16,8 +16,10 @@ from holdfast.spec.loading.error_messages import describe_value, refuse
 from holdfast.spec.loading.literal_keys import literal_keys
 from holdfast.spec.loading.validate import SchemaChecker
 from holdfast.spec.schema.eval import EvalSpec
+from holdfast.suggestions import nearest_name
 
 _DATASETS = {".csv", ".jsonl", ".ndjson", ".tsv", ".parquet"}
+_EVAL_SUFFIXES = {".yaml", ".yml", ".json", ".py"}
 
 
 def load_eval(path: str | os.PathLike[str]) -> EvalSpec:
@@ -82,7 +84,7 @@ def _read_text(file: Path) -> str:
     try:
         return _read_bytes(file).decode("utf-8-sig")
     except FileNotFoundError:
-        raise ConfigurationError(f"{file} does not exist.", hint="Check the path, or run `holdfast init`.") from None
+        raise ConfigurationError(f"{file} does not exist.", hint=_near_file(file)) from None
     except UnicodeDecodeError as error:
         raise ConfigurationError(
             f"{file} is not UTF-8 text (at byte {error.start}).", hint="Re-save the file as UTF-8."
@@ -93,6 +95,18 @@ def _read_text(file: Path) -> str:
         raise ConfigurationError(f"{file} cannot be read: {error.strerror}.", hint="Check its permissions.") from None
     except ValueError as error:  # a path that no system takes
         raise ConfigurationError(f"{describe_value(str(file))} cannot be read: {error}.") from None
+
+
+def _near_file(file: Path) -> str:
+    """The eval file that was probably meant: the one with the other ending, or a name that is near."""
+    try:
+        names = sorted(entry.name for entry in file.parent.iterdir() if entry.suffix in _EVAL_SUFFIXES)
+    except OSError:
+        names = []
+    by_stem = {Path(name).stem: name for name in reversed(names)}
+    stem = nearest_name(file.stem, by_stem, cutoff=0.6)
+    found = None if stem is None else by_stem[stem]
+    return "Check the path, or run `holdfast init`." if found is None else f"Did you mean {str(file.parent / found)!r}?"
 
 
 def _read_bytes(file: Path) -> bytes:

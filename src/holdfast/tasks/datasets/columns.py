@@ -18,6 +18,8 @@ from holdfast.tasks.template import Template
 
 LONGEST_ID = 500
 INPUT_PARTS = ("input", "id", "choices")
+_LIKE_QUESTIONS = frozenset({"question", "prompt", "query", "problem", "instruction", "text"})
+_LIKE_ANSWERS = frozenset({"answer", "answers", "expected", "label", "solution", "output", "reference"})
 
 Row = Mapping[str, Any]
 
@@ -101,6 +103,17 @@ class Columns(msgspec.Struct, frozen=True):
         paths = earlier.target_paths() if earlier.key_paths is None else earlier.key_paths
         return msgspec.structs.replace(self, key_paths=None if paths == self.target_paths() else paths)
 
+    def likely_input(self, fields: Row) -> str | None:
+        """The field that a prompt was probably to name: one called like a question, or the longest text.
+
+        Never one that the target names, or that is called like an answer: that would give the answer away.
+        """
+        taken = [*self.target_paths(), *map(self.column, ("target", "id", "choices"))]
+        taken += [path for option in self.options for path in option.paths]
+        roots = {*_LIKE_ANSWERS, *(path.partition(".")[0] for path in taken)}
+        texts = {name: len(value) for name, value in fields.items() if isinstance(value, str) and name not in roots}
+        return max(texts, key=lambda name: (name in _LIKE_QUESTIONS, texts[name]), default=None)
+
     def column(self, part: str) -> str:
         """The column of a part of a sample."""
         return self.named.get(part, part)
@@ -122,10 +135,8 @@ class Columns(msgspec.Struct, frozen=True):
         if value is MISSING and self.stand_in is not None:
             return ""
         if value is MISSING:
-            named = f"{{{min(row, default='question')}}}"
             raise ConfigurationError(
-                f"{place} has no field 'input'; it has {listing(row)}.",
-                hint=f'Use a prompt that names a field, such as "{named}", or rename a column to input.',
+                f"{place} has no field 'input'; it has {listing(row)}.", hint=_name_an_input(self.likely_input(row))
             )
         return value if isinstance(value, str) else _input_messages(value, place)
 
@@ -149,6 +160,15 @@ class PromptedColumns(Columns, frozen=True, kw_only=True):
                 hint="Leave the prompt out, or give the input as a text.",
             )
         return msgspec.structs.replace(found, input=prompt_text(self.prompt, found, place))
+
+
+def _name_an_input(field: str | None) -> str:
+    if field is None:
+        return "Use a prompt that names a field, or rename a column to input."
+    return (
+        f'Use a prompt that names a field, such as "{{{field}}}" (in Python: solver=generate("{{{field}}}")), or say'
+        f" which column is the input: fields: {{input: {field}}} in the dataset."
+    )
 
 
 def _paths_overlap(one: str, other: str) -> bool:

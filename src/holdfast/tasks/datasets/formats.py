@@ -31,6 +31,13 @@ _WIDE_MARKS = {
     b"\xfe\xff": "UTF-16",
 }
 """How a file begins whose encoding has two or four bytes to a character; the longer marks first."""
+_CSV_FAULTS = {
+    "unexpected end of data": "a quote is opened and never closed",
+    "expected after": "there is text after a closing quote; a quote inside a field is written twice",
+    "field larger than": "a field is too long",
+    "new-line character": "there is a carriage return (CR) inside a field without quotes",
+}
+"""What the errors of the csv module are about, by a part of their text."""
 _RE_SAVE = "Re-save the file as UTF-8."
 _LOOKED_AT, _SHORT = 1000, 3
 
@@ -143,8 +150,22 @@ def _bounded_lines(stream: BinaryIO, source: str) -> Iterator[tuple[int, bytes]]
 def _read_jsonl(stream: BinaryIO, source: str) -> Iterator[NumberedRow]:
     """One JSON object per line."""
     for number, line in _bounded_lines(stream, source):
-        if line.strip():
-            yield number, decode_row(line.rstrip(), f"{source} line {number}")
+        if not line.strip():
+            continue
+        if number == 1:
+            _refuse_csv(line, source)
+        yield number, decode_row(line.rstrip(), f"{source} line {number}")
+
+
+def _refuse_csv(line: bytes, source: str) -> None:
+    """A table whose name ends in .jsonl: no row of it is JSON, so that correcting one would not help."""
+    beginning = line.strip()[:1]
+    if b"," in line and (beginning.isalpha() or beginning == b"_"):
+        header = line.decode(errors="replace").strip()[:_SHOWN_HEADER]
+        raise ConfigurationError(
+            f"Dataset {source} is not JSON lines: it begins like CSV, {header!r}.",
+            hint="Name it .csv, or set format: csv in the dataset.",
+        )
 
 
 def _read_json(stream: BinaryIO, source: str) -> Iterator[NumberedRow]:
@@ -205,11 +226,16 @@ def _csv_rows(stream: BinaryIO, source: str) -> Iterator[NumberedRow]:
     names = _column_names(header[1], f"{source} line {header[0]}")
     has_trailing_spaces = any(name.endswith(" ") for name in header[1])
     _refuse_other_separator(names, source)
+    number = 0
     for number, values in records:
         if len(values) != len(names):
             raise row_refusal(f"{source} line {number}", _describe_misfit(names, values))
         cells = [value.rstrip(" ") for value in values] if has_trailing_spaces else values
         yield number, dict(zip(names, cells, strict=True))
+    if not number:
+        raise ConfigurationError(
+            f"Dataset {source} has a header and no rows.", hint="Add a line for each sample below the header."
+        )
 
 
 def _refuse_other_separator(names: list[str], source: str) -> None:
@@ -239,9 +265,25 @@ def _csv_records(stream: BinaryIO, source: str) -> Iterator[tuple[int, list[str]
         except StopIteration:
             return
         except csv.Error as error:
-            raise row_refusal(f"{source} line {begins}", f"is not CSV: {error}") from None
+            raise row_refusal(f"{source} line {begins}", _csv_fault(str(error))) from None
         if record:
             yield begins, record
+
+
+def _csv_fault(reason: str) -> str:
+    """What is wrong with a record, in words of the file and not of the module that reads it."""
+    known = next((words for part, words in _CSV_FAULTS.items() if part in reason), "")
+    return f"is not CSV: {known or reason}"
+
+
+def _refuse_other_line_ends(line: bytes, source: str) -> None:
+    """Old programs end lines with CR alone, so that the whole file is one line."""
+    ended = line.rstrip(b"\r\n")
+    if b"\r" in ended and b'"' not in ended:
+        raise ConfigurationError(
+            f"Dataset {source} has line ends of the old Mac kind (CR alone).",
+            hint="Save it with line ends of Unix (LF) or Windows (CRLF).",
+        )
 
 
 def _up_to_header(lines: Iterator[str]) -> Iterator[str]:
@@ -263,6 +305,8 @@ def _has_spaces_after_commas(head: list[str]) -> bool:
 
 def _text_lines(stream: BinaryIO, source: str) -> Iterator[str]:
     for number, line in _bounded_lines(stream, source):
+        if number == 1:
+            _refuse_other_line_ends(line, source)
         try:
             yield line.decode()
         except UnicodeDecodeError as error:

@@ -17,7 +17,10 @@ from holdfast.tasks.datasets.formats import SUFFIXES, Row, detect_format, read_r
 from holdfast.tasks.json_values import json_fault
 from holdfast.tasks.sample import Sample
 
-_FROM_WHERE = "Relative paths are relative to the directory of the eval file."
+_FROM_WHERE = (
+    "Relative paths start at the directory of the eval file; in Python, at that of the file with @task or, without"
+    " @task, at the working directory."
+)
 
 
 class Ingested(msgspec.Struct, frozen=True):
@@ -52,7 +55,9 @@ def _open_dataset(path: Path) -> BinaryIO:
         return path.open("rb")
     except FileNotFoundError:
         near = did_you_mean(path.name, [name for name in _siblings(path) if Path(name).suffix in SUFFIXES])
-        raise ConfigurationError(f"Dataset {path} does not exist.", hint=near or _FROM_WHERE) from None
+        place = "" if path.is_absolute() else f" in {path.parent.absolute()}"
+        name = path.name if place else path
+        raise ConfigurationError(f"Dataset {name} does not exist{place}.", hint=near or _FROM_WHERE) from None
     except OSError as error:
         raise ConfigurationError(
             f"Dataset {path} cannot be read: {error.strerror}.", hint="Check its permissions."

@@ -154,7 +154,7 @@ class RowIdentities:
                 raise ConfigurationError(
                     f"{self._rows.source} gives the id {given!r} to rows {earlier + 1} and {number + 1}, "
                     f"whose {part} differs.",
-                    hint="Give each content an id of its own.",
+                    hint="Give rows that differ different ids.",
                 )
 
 

@@ -16,7 +16,8 @@ def target_texts(sample: Sample, scorer: str, place: str = "the sample") -> list
     if sample.target is None or not given:
         raise ConfigurationError(
             f"The scorer {scorer!r} needs a target, and {place} has none.",
-            hint="Add a field 'target' or, in an eval file, give the task a target, such as target: \"{answer}\".",
+            hint="Add a field 'target', or name its column in the dataset: fields: {target: answer}. In an eval file,"
+            ' the task may have a target too, such as target: "{answer}".',
         )
     return [_acceptable_text(item, scorer, place) for item in given]
 

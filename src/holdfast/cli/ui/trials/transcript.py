@@ -10,6 +10,7 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.analysis.failure_groups import in_the_past
 from holdfast.cli.ui.json_output import as_json_value, print_json
 from holdfast.cli.ui.large_records import print_transcript_json, with_line_breaks
 from holdfast.cli.ui.message_text import first_characters, first_of_pieces, message_text
@@ -142,7 +143,7 @@ class _PrintedFailures:
 
     def text(self, error: Failure) -> str:
         same = (error.kind, error.message, error.traceback)
-        is_known, line = same in self._known, f"{error.kind}: {error.message}"
+        is_known, line = same in self._known, f"{error.kind}: {in_the_past(error.message)}"
         self._known.add(same)
         return f"{line}\n(the traceback is above)" if is_known and error.traceback else f"{line}\n{error.traceback}"
 
@@ -196,7 +197,7 @@ def _step_text(step: StepRecord, place: StepPlace | None) -> str:
     if step.has_only_started:
         return f"{lines[0]} started"
     if step.error is not None:
-        return f"{lines[0]} failed\n{step.error.message}"
+        return f"{lines[0]} failed\n{in_the_past(step.error.message)}"
     if step.raised is not None:
         return f"{lines[0]} raised {step.raised.class_name}: {step.raised.message}\n{step.raised.traceback}".rstrip()
     if isinstance(step.request, dict) and isinstance(step.request.get("messages"), list):

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.analysis.failure_groups import in_the_past
 from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.table import Column, table_lines
 from holdfast.models.reasoning_text import without_reasoning
-from holdfast.run.fold.states import State
 from holdfast.terminal.width import cut, one_line
 
 _STATE_COLOURS = {"valid": "green", "limited": "yellow", "blocked": "yellow", "failed": "red", "unfinished": "yellow"}
@@ -19,6 +19,8 @@ _SCORE_COLUMNS = 4
 """More scorers than these share one column."""
 _SCORER_CHARACTERS = 12
 _SHOWN_CHARACTERS = 1000
+_WIDE = 80
+"""From this many columns on, the reason of a state is shown in full: "unfinished (model disabled)"."""
 
 
 class ListedTrial(NamedTuple):
@@ -33,7 +35,7 @@ def trial_table(trials: Sequence[ListedTrial], width: int, *, wrong_first: bool 
     scorers = _scorers_with_a_column(trials)
     columns = [
         Column("trial", most=width // 3, is_name=True),
-        Column("state", is_flexible=True, least=16, colours=_STATE_COLOURS),
+        Column("state", is_flexible=True, least=27 if width >= _WIDE else 16, colours=_STATE_COLOURS),
         *([Column(one_line(name, _SCORER_CHARACTERS), is_number=True) for name in scorers] or [_all_scores(trials)]),
         *(Column(title, is_flexible=True, is_optional=True, is_prose=True) for title in ("input", "target", "answer")),
     ]
@@ -59,10 +61,7 @@ def _all_scores(trials: Sequence[ListedTrial]) -> Column:
 def _cells(trial: ListedTrial, scorers: Sequence[str], wrong_first: bool) -> list[str]:  # noqa: FBT001 - as above
     result = trial.result
     texts = [value_beginning(value) for value in (result.input, result.choice or result.target, _final(result))]
-    # Why a trial is unfinished is in the line below it, if there was an error.
-    is_explained = result.state is State.UNFINISHED and result.error is not None
-    state = result.state.value if is_explained else state_text(result)
-    return [trial.label, state, *_score_cells(result, scorers, wrong_first), *texts]
+    return [trial.label, state_text(result), *_score_cells(result, scorers, wrong_first), *texts]
 
 
 def _final(result: TrialResult) -> str | None:
@@ -108,4 +107,4 @@ def _error_line(result: TrialResult, width: int) -> list[str]:
     from holdfast.tasks.source.failure_text import failure_line  # noqa: PLC0415 - needed for failed trials only
 
     attempt = f"attempt {result.attempt}: " if result.attempt > 1 else ""
-    return [cut(f"  {attempt}{one_line(failure_line(result.error), _SHOWN_CHARACTERS)}", width)]
+    return [cut(f"  {attempt}{one_line(in_the_past(failure_line(result.error)), _SHOWN_CHARACTERS)}", width)]

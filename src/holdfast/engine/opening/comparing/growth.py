@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +15,7 @@ from holdfast.run.core.prices import USD
 from holdfast.run.core.records import PlanEntry
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import RunFold
+from holdfast.suggestions import first_of
 
 
 class Growth(msgspec.Struct, frozen=True):
@@ -33,6 +35,8 @@ class Growth(msgspec.Struct, frozen=True):
     currency: str = USD
     may_retry: bool = True
     """Whether code of a user may fail, so that attempts are made again; the most is for that case."""
+    without_trials: list[str] = []
+    """The tasks and models that have no trial yet, whose likely cost goes by trials of others."""
 
 
 class RemainingCost(msgspec.Struct, frozen=True):
@@ -44,6 +48,16 @@ class RemainingCost(msgspec.Struct, frozen=True):
     likely_cost: float | None
     currency: str = USD
     may_retry: bool = True
+    without_trials: list[str] = []
+
+
+class _Costs(NamedTuple):
+    """What trials cost at most, why that is not known, and what they are likely to cost."""
+
+    most: float | None
+    why_unbounded: list[str]
+    likely: float | None
+    without_trials: list[str]
 
 
 def trials_to_ask(fold: RunFold) -> dict[tuple[str, str], int]:
@@ -65,7 +79,8 @@ def measure_remaining(
     if not left:
         return None
     currency, may_retry = prepared.spec.currency or USD, _may_retry(left, prepared)
-    return RemainingCost(sum(left.values()), *_costs(left, prepared, reader), currency, may_retry)
+    costs = _costs(left, prepared, reader)
+    return RemainingCost(sum(left.values()), *costs[:3], currency, may_retry, costs.without_trials)
 
 
 def measure_growth(before: Sequence[PlanEntry], prepared: PreparedEval, reader: RunReader) -> Growth | None:
@@ -77,10 +92,11 @@ def measure_growth(before: Sequence[PlanEntry], prepared: PreparedEval, reader: 
     )
     if not added and not scored:
         return None
-    most, why, likely = _costs(added, prepared, reader)
+    costs = _costs(added, prepared, reader)
     currency = prepared.spec.currency or USD
     may_retry = _may_retry(added, prepared)
-    return Growth(sum(added.values()), prepared.planned, most, why, likely, scored, currency, may_retry)
+    trials = sum(added.values())
+    return Growth(trials, prepared.planned, *costs[:3], scored, currency, may_retry, costs.without_trials)
 
 
 def _added_trials(before: Sequence[PlanEntry], prepared: PreparedEval) -> dict[tuple[str, str], int]:
@@ -103,30 +119,52 @@ def _may_retry(trials: Mapping[tuple[str, str], int], prepared: PreparedEval) ->
     return any(bound.most_calls != bound.calls for bound in _bounds_of(trials, prepared))
 
 
-def _costs(
-    trials: Mapping[tuple[str, str], int], prepared: PreparedEval, reader: RunReader
-) -> tuple[float | None, list[str], float | None]:
-    """What trials cost at most, why that is not known, and what they are likely to cost."""
+def _costs(trials: Mapping[tuple[str, str], int], prepared: PreparedEval, reader: RunReader) -> _Costs:
     bounds = _bounds_of(trials, prepared)
-    why = list(dict.fromkeys(filter(None, (_why_unbounded(bound, prepared) for bound in bounds))))
+    why = _causes_unbounded(bounds, prepared)
     most = math.fsum((bound.most_cost or 0.0) / bound.trials * trials[bound.task, bound.model] for bound in bounds)
     estimate = CostEstimate(reader, prepared.spec)
     for (task, model), count in trials.items():
         estimate.add_trials(task, model, count)
-    return None if why else most, why, estimate.cost
+    return _Costs(None if why else most, why, estimate.cost, estimate.without_trials)
 
 
 def _scored_again(before: PlanEntry | None, scorers: Sequence[str]) -> int:
     return before.planned if before is not None and not set(scorers) <= set(before.scorers) else 0
 
 
-def _why_unbounded(bound: CostBound, prepared: PreparedEval) -> str:
-    """Why no upper bound of the cost of these trials is known; empty if one is."""
+class _Cause(NamedTuple):
+    """Why no upper bound of the cost is known: of one task or model, and of several."""
+
+    one: str
+    several: str
+
+
+_OWN_CODE = _Cause("the code of {} decides how many calls it makes", "the code of {} decides how many calls each makes")
+_NO_LENGTH = _Cause("{} has no generation.max_tokens", "{} have no generation.max_tokens")
+_NO_PRICE = _Cause("{} has no price", "{} have no price")
+_JUDGES = _Cause(*["judges of {} may read more than was asked and answered"] * 2)
+_REPAIRS = _Cause(*["repaired requests of {} may be longer"] * 2)
+
+
+def _causes_unbounded(bounds: Sequence[CostBound], prepared: PreparedEval) -> list[str]:
+    """Every cause once, with all that it is true of."""
+    found: dict[_Cause, dict[str, None]] = {}
+    for bound in bounds:
+        if (cause := _why_unbounded(bound, prepared)) is not None:
+            name = bound.model if cause in {_NO_LENGTH, _NO_PRICE} else bound.task
+            found.setdefault(cause, {})[name] = None
+    return [
+        (cause.one if len(names) == 1 else cause.several).format(first_of([*names])) for cause, names in found.items()
+    ]
+
+
+def _why_unbounded(bound: CostBound, prepared: PreparedEval) -> _Cause | None:
+    """Why no upper bound of the cost of these trials is known; None if one is."""
     if bound.calls is None:
-        return f"the code of {bound.task} decides how many calls it makes"
+        return _OWN_CODE
     if bound.most_cost is None:
-        is_priced = prepared.spec.models[bound.model].price is not None
-        return f"{bound.model} has no generation.max_tokens" if is_priced else f"{bound.model} has no price"
+        return _NO_LENGTH if prepared.spec.models[bound.model].price is not None else _NO_PRICE
     if bound.judges:
-        return f"judges of {bound.task} may read more than was asked and answered"
-    return f"repaired requests of {bound.task} may be longer" if bound.is_lower_bound else ""
+        return _JUDGES
+    return _REPAIRS if bound.is_lower_bound else None

@@ -103,7 +103,7 @@ def _different_eval(place: str, old: Iterable[str], new: Iterable[str]) -> Diffe
     found = refused_difference(place, Drift.IDENTITY, list_text(list(old)), list_text(list(new)))
     return msgspec.structs.replace(
         found,
-        way_out=f"this is a different eval: none of the {place} of the run is left, and others come instead;"
+        way_out=f"this is a different eval: it has none of the run's {place}, only others;"
         " `holdfast fork` starts a run with it",
     )
 

@@ -77,6 +77,7 @@ class WaysOut:
         if is_rescorable:
             yield f"{_RESCORED}: rescore({place!r}, tasks=tasks)  # in Python"
         yield f"{_NEW_RUN}: {evaluate_line(place, 'reuse')}"
+        yield f"a run of its own beside this one: {evaluate_line('NEW', 'run')}"
 
     def _forecast(self) -> ForkForecast | None:
         """What a fork would keep; None where that is not known."""
