@@ -434,6 +434,28 @@ def test_experiments_15_from_score_on_a_value_that_depends_on_others_asks_nothin
     assert sum(trial["attempt"] == 2 for trial in world.trials() if trial["axes"]["tier"] == "T5") == 8
 
 
+@pytest.mark.parametrize("how", ["run", "resume", "or-resume"])
+@pytest.mark.parametrize(("stage", "code", "answers"), [("solve", 75, 16), ("score", 0, 24)])
+def test_experiments_14_until_a_stage_where_values_depend_on_others(world, how, stage, code, answers):
+    """Values that wait for scores wait for a later session; once the scores are there, they are chosen as ever."""
+    best(world, {"one": "yes", "zero": "no"})
+    if how != "run":
+        world.begin()
+    if how == "resume":
+        world("resume", "r", "--until", stage, code=code)
+    else:
+        world.run("--until", stage, *(["--or-resume"] if how == "or-resume" else []), code=code)
+    assert len(world.records("answer")) == answers
+    assert len(notes(world)) == (stage == "score")
+    again = world("resume", "r", "--until", stage, code=code if stage == "solve" else 0)
+    assert "Traceback" not in again.err and len(world.records("answer")) == answers
+    world("resume", "r", code=0)
+    status = world.status()
+    assert (status["state"], status["finished"], status["calls"]["made"]) == ("complete", 24, 24)
+    # Nothing is left to choose, so every stage is passed.
+    world("resume", "r", "--until", stage, code=0)
+
+
 def test_a_fork_keeps_a_choice_that_holds(world):
     """All that the choice rests on is kept: so is the choice, and what came of it; else it is made anew."""
     best(world, {"one": "yes", "zero": "no"})
