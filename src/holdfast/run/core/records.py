@@ -525,8 +525,8 @@ FAILURES = "failures"
 
 REPLY_NOTE = "reply"
 """The kind of a note about replies of a model, which are kept although something is wrong with them."""
-EMPTY_REPLY, CUT_OFF_REPLY = "empty", "cut off"
-"""What such a note is about, where the reply is empty, or reached its longest length."""
+EMPTY_REPLY, CUT_OFF_REPLY, CUT_ANSWER = "empty", "cut off", "cut answer"
+"""What such a note is about, where the reply is empty, or reached its longest length, or the answer is not whole."""
 ODD_REPLIES = "odd_replies"
 """Where the ledger of a session's end counts them, by model and by what they are about."""
 

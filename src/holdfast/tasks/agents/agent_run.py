@@ -13,7 +13,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from holdfast.processes.program import LOST, ProgramEnd, run_program
 from holdfast.processes.supervisor_main import tree_digest
 from holdfast.tasks.agents.agent_output import TEXT, AgentOutput, read_output
 from holdfast.tasks.agents.agent_workspace import AgentWorkspace
-from holdfast.tasks.agents.artifacts import TrialArtifacts, read_own_file
+from holdfast.tasks.agents.artifacts import LONGEST_TEXT, TrialArtifacts, read_own_file
 from holdfast.tasks.agents.command_line import filled, replay_script
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import set_wait, wait_until
@@ -39,7 +39,6 @@ WORKSPACE = "workspace"
 """Under this name that has the workspace in which the agent has worked."""
 _LIMITED = "rate_limited"
 _ENDED = "ended.json"
-_MESSAGE_CHARACTERS = 200_000
 _NOT_STARTED = {126, 127}
 
 
@@ -47,6 +46,14 @@ class AgentGaveUp(ModelError):  # noqa: N818 - reads as a sentence where it is r
     """The agent could not work, as often as it was started."""
 
     kind = "agent"
+
+
+class _Said(NamedTuple):
+    """The final message of an agent."""
+
+    text: str
+    is_cut: bool = False
+    """Whether it is known not to be all of it."""
 
 
 class AgentRun:
@@ -190,7 +197,7 @@ class AgentRun:
             return end.text
         if output.error and output.is_outage:
             return f"was stopped by its service: {excerpt(output.error, 200)}"
-        if end.exit_code in _NOT_STARTED or any(end.bytes.values()) or output.error or self._message(output):
+        if end.exit_code in _NOT_STARTED or any(end.bytes.values()) or output.error or self._said(end, output).text:
             return ""
         return "" if await in_thread(self._has_changed) else f"{end.text} without having done anything"
 
@@ -203,9 +210,12 @@ class AgentRun:
         return True
 
     def _reply(self, end: ProgramEnd, output: AgentOutput, command: list[str]) -> Reply:
-        message = self._message(output)
+        said = self._said(end, output)
+        message = redact(said.text)[-LONGEST_TEXT:]
         files = self._keep_files(command)
         told: dict[str, Any] = {"ended": msgspec.to_builtins(end), "outputs": files, "session": output.session}
+        if said.is_cut or len(said.text) > LONGEST_TEXT:
+            told["message_cut"] = True
         if failed := self._failure(end, output):
             told["failed"] = failed
         if output.cost is not None:
@@ -223,11 +233,16 @@ class AgentRun:
             other={AGENT: told},
         )
 
-    def _message(self, output: AgentOutput) -> str:
+    def _said(self, end: ProgramEnd, output: AgentOutput) -> _Said:
         """Its final message: from its structured output, from the file that it was given for it, or all it printed."""
-        own = read_own_file(self._output_file, 4 * _MESSAGE_CHARACTERS).decode("utf-8", "replace").strip()
-        said = output.text if output.is_structured and self._agent.output != TEXT else own or output.text
-        return redact(said or own)[-_MESSAGE_CHARACTERS:]
+        most = 4 * LONGEST_TEXT
+        data = read_own_file(self._output_file, most + 1)
+        own = data[:most].decode("utf-8", "replace").strip()
+        if output.is_structured and self._agent.output != TEXT and output.text:
+            return _Said(output.text)
+        if own:
+            return _Said(own, len(data) > most)
+        return _Said(output.text, not output.is_structured and "stdout" in end.cut)
 
     def _failure(self, end: ProgramEnd, output: AgentOutput) -> str:
         """Why the attempt has failed, if it has: the agent reports an error, or ended as none does that is done."""
