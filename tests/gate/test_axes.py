@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from gate_world import MODEL, make_rows
 
 from holdfast.engine.dependencies.choosing import Dependency, are_finished
 from holdfast.run.core.axes.choices import waiting_reason
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.result_file import read_results, write_result_file
 from holdfast.run.fold.run_fold import Group
 from holdfast.run.fold.states import State
+from holdfast.storage import RealFileSystem
 
 TIERS = {"T0": {"prompt": "{question}"}, "T1": {"prompt": "{axes.tier} {axes.part}: {question}"}}
 AXES: dict[str, Any] = {"tier": TIERS, "part": ["a", "b"]}
@@ -454,6 +459,76 @@ def test_experiments_14_until_a_stage_where_values_depend_on_others(world, how, 
     assert (status["state"], status["finished"], status["calls"]["made"]) == ("complete", 24, 24)
     # Nothing is left to choose, so every stage is passed.
     world("resume", "r", "--until", stage, code=0)
+
+
+def lose_journal(world) -> None:
+    shutil.rmtree(world.run_dir / "journal")
+    for path in world.run_dir.glob(".index*"):
+        path.unlink()
+
+
+def rerun_with_more(world) -> set[str]:
+    """What T5 was asked with after a resume, in which T0 would be the better one over all samples."""
+    world.write_rows(make_rows(12))
+    world("resume", "r", "--config", world.write(), code=0)
+    five = [row for row in world.json("show", "r", code=0)["trials"] if row["axes"]["tier"] == "T5"]
+    assert len(five) == 24
+    return {row["input"].split()[0] for row in five}
+
+
+SCRIPT = {
+    f"{tier} q{number}": "yes" if (number < 5) == (tier == "one") else "no"
+    for number in range(12, 0, -1)
+    for tier in ("zero", "one")
+}
+"""T1 is right on the first four samples, and T0 on all others."""
+
+
+def test_recovery_13_a_choice_is_kept_by_a_repair_without_a_journal(world):
+    """Result files say what was chosen for their trials: later trials are run with that, and nothing is mixed."""
+    best(world, SCRIPT)
+    world.data["result_files"] = True
+    world.run()
+    (before,) = notes(world)
+    lose_journal(world)
+    told = world.json("repair", "r", code=0)
+    assert told["after"] == 24 and "tier T5 takes T1" in str(told["changes"])
+    (after,) = notes(world)
+    assert after["data"]["chosen"] == before["data"]["chosen"] == "T1"
+    assert world.json("repair", "r", code=0)["changes"] == []
+    assert rerun_with_more(world) == {"one"}
+
+
+def spoil(world, change) -> None:
+    """Writes result files of T5 anew; `change` gets their records in order."""
+    fs, layout = RealFileSystem(), Layout(world.run_dir)
+    found = [one for one in read_results(layout) if one.trial.axes["tier"] == "T5"]
+    for number, one in enumerate(sorted(found, key=lambda one: one.trial.at)):
+        write_result_file(fs, layout, msgspec.structs.replace(one.trial, chosen=change(number)), one.answer)
+
+
+def test_recovery_16_results_with_another_choice_are_listed_and_not_recorded(world):
+    """The earliest decides; the others are named with both values."""
+    best(world, {"one": "yes", "zero": "no"})
+    world.data["result_files"] = True
+    world.run()
+    spoil(world, lambda number: {"tier": "T0" if number == 7 else "T1"})
+    lose_journal(world)
+    told = world.json("repair", "r", code=1)
+    assert told["after"] == 23
+    assert "it was made with T0 as the choice for tier T5; the choice of the run is T1" in str(told["faults"])
+    assert world.status()["choices"][0]["chosen"] == "T1"
+
+
+def test_recovery_13_a_choice_that_nobody_knows_is_named(world):
+    """As in files of runs that did not say it."""
+    best(world, {"one": "yes", "zero": "no"})
+    world.data["result_files"] = True
+    world.run()
+    spoil(world, lambda _: {})
+    lose_journal(world)
+    told = world.json("repair", "r", code=0)
+    assert "t · m: which value was chosen for tier T5 is lost, and 8 results were made with it" in str(told["notes"])
 
 
 def test_a_fork_keeps_a_choice_that_holds(world):

@@ -242,6 +242,7 @@ class Attempt:
             samplings=self._samplings(unused),
             paused=paused,
             artifacts=self._artifacts() if status is not Status.UNFINISHED else {},
+            chosen=dict(trial.chosen),
         )
 
     def _artifacts(self) -> dict[str, str]:

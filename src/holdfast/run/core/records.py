@@ -515,6 +515,8 @@ class TrialRecord(Record, frozen=True):
     """Of a result of another tool: where it was, what it cost by that tool's own figures, and every field that has no
     place elsewhere in the records, as it was.
     """
+    chosen: dict[str, str] = {}
+    """By axis, the value that was chosen for that of the trial, where it depends on others."""
 
 
 FAILURE = "failure"
