@@ -30,6 +30,7 @@ from holdfast.tasks.agents.command_line import filled, replay_script
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import set_wait, wait_until
 from holdfast.tasks.workspaces.capture import read_base
+from holdfast.tasks.workspaces.storage_errors import check_disk, storage_errors
 from holdfast.tasks.workspaces.tree_state import TreeReplaced, read_tree
 from holdfast.terminal.text import quantity
 
@@ -74,7 +75,12 @@ class AgentRun:
         """Raises:
         RateLimited: its account may not be used for a while.
         ModelError: it could not work.
+        StorageFailure: the disk is full, or fails.
         """
+        with storage_errors(self._directory.root):
+            return await self._call()
+
+    async def _call(self) -> Reply:
         if (unrecorded := await in_thread(self._unrecorded_end)) is not None:
             end, output = unrecorded
             self._directory.prompt.unlink(missing_ok=True)
@@ -141,7 +147,7 @@ class AgentRun:
     def _unrecorded_end(self) -> tuple[ProgramEnd, AgentOutput] | None:
         """How an agent has ended that had done its work when the runner was killed; None in every other case."""
         end = self._last_end()
-        if end is None or end.cause or (self._directory.state / _LIMITED).exists():
+        if end is None or end.cause or end.unwritten or (self._directory.state / _LIMITED).exists():
             return None
         data = read_own_file(self._directory.state / "stdout", self._most)
         output = read_output(data, self._agent.output, time.time())
@@ -171,6 +177,9 @@ class AgentRun:
             end = await run_program(program)
         finally:
             self._directory.prompt.unlink(missing_ok=True)
+        self._workspace.with_outputs(end, program.state)
+        if end.exit_code not in self._agent.exit_codes:
+            await in_thread(check_disk, program.state)
         return end, await in_thread(self._read_output, program.stdout)
 
     def _read_output(self, path: Path) -> AgentOutput:

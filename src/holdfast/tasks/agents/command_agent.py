@@ -37,6 +37,7 @@ from holdfast.tasks.stages import Stage, WorkLost
 from holdfast.tasks.trial_interface import Trial
 from holdfast.tasks.workspaces.capture import capture_value, capture_workspace
 from holdfast.tasks.workspaces.git_command import git_command
+from holdfast.tasks.workspaces.storage_errors import check_disk, storage_errors
 from holdfast.tasks.workspaces.trial_directory import TrialDirectory, UsedWorkspace, remove_unfinished
 from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
 
@@ -173,6 +174,10 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         return await in_thread(self._captured, place, artifacts, used)
 
     def _captured(self, place: AgentWorkspace, artifacts: TrialArtifacts, used: UsedWorkspace | None) -> dict[str, Any]:
+        with storage_errors(place.directory.root):
+            return self._taken(place, artifacts, used)
+
+    def _taken(self, place: AgentWorkspace, artifacts: TrialArtifacts, used: UsedWorkspace | None) -> dict[str, Any]:
         # An attempt that keeps the work of an earlier one finds what the checks of that one have made as well.
         if used is not None and used.attempt == place.attempt and (lost := place.directory.change_since(used)):
             return {_LOST: lost}
@@ -190,8 +195,11 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         name = f"check-{number}"
         if not place.directory.workspace.is_dir() or place.directory.workspace.is_symlink():
             return {"command": command, "exit_code": None, "ended": "could not be run: the workspace is gone"}
-        end: ProgramEnd = await place.run_shell(command, name)
-        printed, kept = await in_thread(_kept_output, place, artifacts, name)
+        with storage_errors(place.directory.root):
+            end: ProgramEnd = await place.run_shell(command, name)
+            if end.exit_code != 0:
+                await in_thread(check_disk, place.directory.state)
+            printed, kept = await in_thread(_kept_output, place, artifacts, name)
         return {
             "command": command,
             "exit_code": end.exit_code,

@@ -58,8 +58,8 @@ class TreeState(msgspec.Struct):
 
 
 def raise_shortage(error: OSError) -> None:
-    """Raises an error that says nothing of the file: this process, or the machine, has too many files open."""
-    if error.errno in {errno.EMFILE, errno.ENFILE}:
+    """Raises an error that says nothing of the file: too many files are open, or the disk is full or fails."""
+    if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}:
         raise error
 
 
