@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 
 import pytest
 
-from agents.agent_evals import agent_eval, make_template
+from agents.agent_evals import agent_eval, make_repository, make_template
 from program import until
 
 WORKS = "Path('made').write_text(sys.argv[0]); print('done')"
@@ -130,3 +132,43 @@ def test_recovery_48_a_copy_whose_original_has_changed_is_named(holdfast, tmp_pa
     assert copy.name in told["missing"][0] and "workspaces/t" in told["missing"][0]
     assert copy.read_bytes() == b"damaged"
     assert "nothing to repair" not in holdfast("repair", "r", code=1).out.lower()
+
+
+def test_a_fork_has_the_files_of_the_trials_that_it_keeps(holdfast, tmp_path):
+    """It can be shown, verified and repaired without the run that it was made of."""
+    make_template(tmp_path)
+    eval_ = agent_eval(tmp_path, WORKS, samples=2, workspace={"checks": ["echo checked"]})
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    holdfast("fork", "r", "--run-dir", "f", code=0)
+    kept = {path.relative_to(tmp_path / "r") for path in (tmp_path / "r" / "artifacts").rglob("*") if path.is_file()}
+    assert kept == {
+        path.relative_to(tmp_path / "f") for path in (tmp_path / "f" / "artifacts").rglob("*") if path.is_file()
+    }
+    shutil.rmtree(tmp_path / "r")
+    place = min((tmp_path / "f" / "artifacts").iterdir())
+    assert holdfast.json("verify", "f", "--deep", code=0)["artifacts"] == 2 * len(KEPT)
+    shutil.rmtree(tmp_path / "f" / "journal")
+    assert holdfast.json("repair", "f", code=0)["after"] == 2
+    holdfast("verify", "f", "--deep", code=0)
+    (place / "diff.patch").unlink()
+    holdfast("verify", "f", code=1)
+
+
+@pytest.mark.parametrize("kind", ["path", "repo"])
+def test_experiments_3_the_replay_script_works_after_the_workspace_was_removed(holdfast, tmp_path, kind):
+    make_repository(tmp_path) if kind == "repo" else make_template(tmp_path)
+    eval_ = agent_eval(
+        tmp_path,
+        "print(Path('main.py').read_text(), Path('set-up').exists(), Path(sys.argv[1]).read_text())",
+        workspace={kind: "template", "setup": "touch set-up"},
+    )
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    (script,) = (tmp_path / "r" / "artifacts").glob("*/replay.sh")
+    assert not (tmp_path / "r" / "workspaces" / script.parent.name).exists()
+    again = subprocess.run([script], capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stdout) == (0, (script.parent / "stdout").read_text()), again.stderr
+    template_copy(holdfast, tmp_path / "r").unlink()
+    shutil.rmtree(tmp_path / "r" / "workspaces" / script.parent.name)
+    gone = subprocess.run([script], capture_output=True, text=True, check=False)
+    assert gone.returncode == 1 and "template of a workspace" in gone.stderr
+    assert not (tmp_path / "r" / "workspaces" / script.parent.name).exists()

@@ -129,3 +129,47 @@ def test_recovery_13_the_copy_of_the_template_is_found_without_its_original(hold
     shutil.copytree(tmp_path / "kept", template, dirs_exist_ok=True)
     holdfast("resume", "r", code=0)
     assert holdfast.json("status", "r")["valid"] == 2
+
+
+def test_recovery_35_a_result_of_another_run_is_refused_and_named(holdfast, tmp_path):
+    """Both runs have planned the same trials: their keys are the same."""
+    make_template(tmp_path)
+    eval_ = agent_eval(tmp_path, "print('done')", samples=2)
+    holdfast("run", eval_, "--run-dir", "other", code=0)
+    holdfast("run", eval_, "--run-dir", "r", "--until", "prepare")
+    holdfast("resume", "r", "--where", "sample=s0")
+    files = {path.parent.name: path for path in (tmp_path / "other").glob(f"artifacts/*/{RESULT}")}
+    (missing,) = files.keys() - {path.name for path in (tmp_path / "r" / "artifacts").iterdir()}
+    (tmp_path / "r" / "artifacts" / missing).mkdir()
+    shutil.copy(files[missing], tmp_path / "r" / "artifacts" / missing / RESULT)
+    told = holdfast.json("repair", "r", code=1)
+    assert told["difference"] == 0 and "another run" in told["faults"][0]["reason"]
+    assert "another run" in json.dumps(holdfast.json("verify", "r", "--deep", code=1)["damage"])
+
+
+def test_recovery_35_without_a_journal_the_run_is_the_one_that_most_files_name(holdfast, tmp_path):
+    """A result of another run is refused; the next repair knows the id that the files have."""
+    make_template(tmp_path)
+    eval_ = agent_eval(tmp_path, "print('done')", samples=3)
+    for run in ("r", "other"):
+        holdfast("run", eval_, "--run-dir", run, code=0)
+    own = min((tmp_path / "r").glob(f"artifacts/*/{RESULT}"))
+    kept = own.read_bytes()
+    shutil.copy(tmp_path / "other" / "artifacts" / own.parent.name / RESULT, own)
+    shutil.rmtree(tmp_path / "r" / "journal")
+    told = holdfast.json("repair", "r", code=1)
+    assert (told["after"], told["sound"], len(told["faults"])) == (2, 2, 1)
+    assert [group["after"] for group in told["groups"] if group["by"] == "task"] == [2]
+    own.write_bytes(kept)
+    assert holdfast.json("repair", "r", code=0)["after"] == 3
+
+
+def test_recovery_13_unknown_usage_is_still_unknown_after_a_repair(holdfast, tmp_path):
+    """An agent without structured output says nothing of its tokens."""
+    make_template(tmp_path)
+    holdfast("run", agent_eval(tmp_path, "print('done')"), "--run-dir", "r", code=0)
+    assert holdfast.json("report", "r")["usage_is_partial"]
+    shutil.rmtree(tmp_path / "r" / "journal")
+    holdfast("repair", "r", code=0)
+    assert holdfast.json("report", "r")["usage_is_partial"]
+    assert holdfast.json("repair", "r", code=0)["changes"] == []

@@ -508,7 +508,7 @@ def spoil(world, change) -> None:
 
 
 def test_recovery_16_results_with_another_choice_are_listed_and_not_recorded(world):
-    """The earliest decides; the others are named with both values."""
+    """What most files say counts; the others are named with both values."""
     best(world, {"one": "yes", "zero": "no"})
     world.data["result_files"] = True
     world.run()

@@ -161,7 +161,9 @@ class Execution:
         self._failed = FailedTrials(KeySet(fold.keys(State.FAILED)), KeySet(fold.failed_in_slots()))
         self._counts = CallCounts()
         self._step_threads = StepThreads()
-        self._results = ResultWriter(session.reader.fs, session.held, session.lease.check, session.derived)
+        self._results = ResultWriter(
+            session.reader.fs, session.held, session.lease.check, session.derived, session.run.hex()
+        )
         self.events = Events()
         self.settings = LiveSettings(prepared.spec)
         self._limits, holds = EvalLimits(prepared.spec), Holds(self._clock)

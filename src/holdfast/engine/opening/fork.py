@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from holdfast.engine.dependencies.waves import has_dependencies, recall_choices
+from holdfast.engine.opening.forking.fork_files import ForkFiles
 from holdfast.engine.opening.forking.fork_identity import TrialIdentities, mark_changes
 from holdfast.engine.opening.forking.fork_slots import step_at_slot, with_plain_names
 from holdfast.engine.opening.new_run import StartedSession, create_planned
@@ -114,7 +115,7 @@ def fork_run(
     try:
         prepared = prepare_eval(spec, inputs, tasks, _samples_of_run(reader))
         kept = _KeptTrials(reader, prepared, tasks)
-        session = create_planned(root, prepared, inputs, origin, preload=kept.records())
+        session = create_planned(root, prepared, inputs, origin, preload=kept.records(), fill=kept.files.copy)
         return StartedSession(session, prepared, warnings=prepared.warnings), kept.summary(root)
     finally:
         inputs.close()
@@ -158,6 +159,7 @@ class _KeptTrials:
         unsteady = unsteady_values(reader, saved, codes, prepared.spec, set(tasks or ()))
         self._new = TrialIdentities(prepared, mark_changes(saved, codes, unsteady), prepared.weights)
         self._source = reader.run.hex()
+        self.files = ForkFiles(reader.layout, self._source)
         self._taken = self._rescored = self._kept_replies = 0
         self._why: Counter[str] = Counter()
         self._names: set[tuple[str, str]] = set()
@@ -233,6 +235,7 @@ class _KeptTrials:
         here: dict[str, Any] = {"source": self._source, "attempt": state.attempt}
         if state.end is not None and self._is_whole(planned, state, kept):
             self._taken += 1
+            self.files.keep(planned.key, is_whole=True)
             yield from (msgspec.structs.replace(score, **here) for score in state.scores.values())
             yield msgspec.structs.replace(state.end, **here)
             if is_in_stages:
@@ -246,6 +249,7 @@ class _KeptTrials:
             self._count_remaining(planned, UNFINISHED_THERE)
         else:
             self._rescored += 1
+            self.files.keep(planned.key, is_whole=False)
 
     def _transcript(self, planned: PlannedTrial, state: AttemptState, kept: set[str]) -> Iterator[Record]:
         """The steps of the solver, its answer, and the steps of the score slots that are kept."""

@@ -36,7 +36,7 @@ from holdfast.run.core.provenance import packages
 from holdfast.run.core.records import PlanEntry, Record, TaskCode
 from holdfast.run.core.session_contents import SessionContents
 from holdfast.run.drift.gate import Decision
-from holdfast.run.session.create import refuse_existing, refuse_unwritable
+from holdfast.run.session.create import FillRun, fill_nothing, refuse_existing, refuse_unwritable
 from holdfast.run.session.session import RunSession
 from holdfast.run.session.writer_options import DEFAULT_WRITER, WriterOptions
 from holdfast.spec import DatasetSpec, EvalSpec, plain_data
@@ -199,17 +199,18 @@ def create_planned(
     source: str,
     *,
     preload: Iterable[Record] = (),
+    fill: FillRun = fill_nothing,
     writer: WriterOptions = DEFAULT_WRITER,
 ) -> RunSession:
     """Makes the run of what was prepared, and opens its first session; `preload` and `writer` as for `create_run`."""
     contents = planned_contents(prepared.spec.name, plain_data(prepared.spec, explicit=True), prepared)
     files = input_files(prepared, inputs.files)
     contents = replace(contents, source=source, mark=mark_of_plan(prepared, prepared.planned))
-    return create_run(root, contents, inputs=files, preload=preload, writer=writer)
+    return create_run(root, contents, inputs=files, preload=preload, fill=fill, writer=writer)
 
 
 def mark_of_plan(prepared: PreparedEval, to_run: int) -> int:
-    """The admission mark that a session of this plan starts with, which runs so many trials."""
+    """The admission mark that a session of this plan starts with; `to_run` is how many trials it runs."""
     return first_mark(most_solved_at_once(prepared.spec), to_run)
 
 

@@ -26,7 +26,7 @@ from holdfast.storage.filesystem import FileSystem, write_atomically
 RESULT = "result.json"
 RESULT_BYTES = 8 << 20
 """A larger file is not a result: reading takes bounded memory, whatever the file is."""
-_CHECKSUM, _ANSWER = "checksum", "answer"
+_CHECKSUM, _ANSWER, _RUN = "checksum", "answer", "run"
 _OF_ANSWER: dict[str, Any] = {"text": "", "value": None, "unscored": ""}
 """The fields of an answer that are written, with their defaults, which are not."""
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -40,14 +40,18 @@ class ResultFileFault(msgspec.Struct, frozen=True):
     reason: str
 
 
-def write_result_file(fs: FileSystem, layout: Layout, trial: TrialRecord, answer: AnswerRecord | None = None) -> Path:
+def write_result_file(
+    fs: FileSystem, layout: Layout, trial: TrialRecord, answer: AnswerRecord | None = None, run: str = ""
+) -> Path:
     """Writes the result file of a trial; after a crash it is the old one, the new one, or missing.
+
+    `run` is the id of the run, or empty if nobody knows it.
 
     Raises:
         UsageError: the trial cannot be written as a file.
         OSError: the disk failed.
     """
-    data = encode_result(trial, answer)
+    data = encode_result(trial, answer, run)
     directory = make_directory_of(fs, layout, trial)
     fs.sync_directory(layout.artifacts)
     write_atomically(fs, directory / RESULT, data)
@@ -67,21 +71,22 @@ def make_directory_of(fs: FileSystem, layout: Layout, trial: TrialRecord) -> Pat
     return directory
 
 
-def encode_result(trial: TrialRecord, answer: AnswerRecord | None = None) -> bytes:
+def encode_result(trial: TrialRecord, answer: AnswerRecord | None = None, run: str = "") -> bytes:
     """The bytes of a result file; an answer that makes it too large is left out.
 
     Raises:
         UsageError: the trial holds something that JSON cannot, or is too large.
     """
+    more = {_RUN: run} if run else {}
     if answer is None:
-        return _encoded(trial, {})
+        return _encoded(trial, more)
     answer = key_free_value(answer)
     # By its default, not by its truth: 0, False and an empty list are values too.
     kept = {name: value for name, default in _OF_ANSWER.items() if (value := getattr(answer, name)) != default}
     try:
-        return _encoded(trial, {_ANSWER: {"text": answer.text, **kept}})
+        return _encoded(trial, {**more, _ANSWER: {"text": answer.text, **kept}})
     except UsageError:
-        return _encoded(trial, {})
+        return _encoded(trial, more)
 
 
 def _encoded(trial: TrialRecord, more: dict[str, Any]) -> bytes:
@@ -107,7 +112,7 @@ def _sorted_json(content: dict[str, Any]) -> bytes:
 
 def read_result(path: Path) -> TrialRecord | ResultFileFault:
     """The trial whose result the file holds, or what is wrong with the file."""
-    found = _load_result_file(path)
+    found = load_result_file(path)
     return found if isinstance(found, ResultFileFault) else found.trial
 
 
@@ -119,15 +124,18 @@ class ResultFile(NamedTuple):
     digest: str
     """Under which a record cites the file."""
     answer: AnswerRecord | None = None
+    run: str = ""
+    """The id of the run that it is a result of; empty in files of earlier versions and of other programs."""
 
 
-def _load_result_file(path: Path) -> ResultFile | ResultFileFault:
+def load_result_file(path: Path) -> ResultFile | ResultFileFault:
+    """Everything that the file holds, or what is wrong with it."""
     try:
         data = _read_regular_file(path)
         content = _decode_object(data)
-        answer = content.get(_ANSWER)
+        answer, run = content.get(_ANSWER), content.get(_RUN, "")
         trial = _decode_trial(content, path.parent.name)
-        return ResultFile(path, trial, content_digest(data), _decode_answer(trial, answer))
+        return ResultFile(path, trial, content_digest(data), _decode_answer(trial, answer), str(run))
     except _InvalidResultError as error:
         return ResultFileFault(result_location(path), str(error))
     except OSError as error:
@@ -218,7 +226,7 @@ def read_results(layout: Layout) -> Iterator[ResultFile | ResultFileFault]:
         return
     for name in names:
         path = layout.artifacts / name / RESULT
-        found = _load_result_file(path)
+        found = load_result_file(path)
         # Distinguished only now: most directories have one, and looking first would cost as much as reading.
         if isinstance(found, ResultFile) or os.path.lexists(path):
             yield found

@@ -17,6 +17,16 @@ _COMPARED = ("status", "scores", "task", "model", "sample", "epoch", "axes", "us
 """What a result file and the journal must agree in."""
 
 
+REBUILT, _COPIED = "rebuilt", "recover"
+"""The kinds of the notes that name the run whose journal was lost, and the one that this is a copy of."""
+
+
+def run_ids(reader: RunReader) -> frozenset[str]:
+    """The id of a run, and those of the runs that it was made of: result files may name any of them."""
+    made_of = (note.data for _, note in reader.notes() if note.kind in {REBUILT, _COPIED})
+    return frozenset({reader.run.hex(), *(str(data["run"]) for data in made_of if isinstance(data, dict))})
+
+
 class EndMatch(enum.Enum):
     """How the end that a result file gives compares with the journal."""
 

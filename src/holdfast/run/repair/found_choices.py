@@ -1,8 +1,8 @@
 """Choices between axis values that the journal has lost, as result files know them.
 
 Every result of a value that depends on others says which value was chosen for it. The choice of a run is made once:
-where files disagree, that of the earliest result counts, and a result that was made with another one is listed and
-not recorded, so that no later trial is run with another choice than the trials before it.
+where files disagree, that of most results counts, and a result that was made with another one is listed and not
+recorded, so that no later trial is run with another choice than the trials before it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FoundChoices:
             for value in values
         }
         self._known = {key: choice.chosen for key, choice in known.items()}
-        found = _earliest_choices(layout) if self._dependent else {}
+        found = _choices_in_files(layout) if self._dependent else {}
         self.new = [AxisChoice(*key, chosen) for key, chosen in found.items() if key not in self._known]
         """Those that have to be recorded."""
         self._all = {**found, **self._known}
@@ -59,13 +59,15 @@ class FoundChoices:
         ]
 
 
-def _earliest_choices(layout: Layout) -> dict[ChoiceKey, str]:
-    """By task, model, axis and value, what the earliest intact result was made with."""
-    found: dict[ChoiceKey, tuple[float, str]] = {}
+def _choices_in_files(layout: Layout) -> dict[ChoiceKey, str]:
+    """By task, model, axis and value, what most intact results were made with; of equally many, the earliest."""
+    counts: dict[ChoiceKey, Counter[str]] = {}
+    first: dict[tuple[ChoiceKey, str], float] = {}
     for result in read_results(layout):
         if isinstance(result, ResultFile):
             trial = result.trial
             for axis, chosen in trial.chosen.items():
-                key, own = (trial.task, trial.model, axis, trial.axes.get(axis, "")), (trial.at, chosen)
-                found[key] = min(found.get(key, own), own)
-    return {key: chosen for key, (_, chosen) in found.items()}
+                key = (trial.task, trial.model, axis, trial.axes.get(axis, ""))
+                counts.setdefault(key, Counter())[chosen] += 1
+                first[key, chosen] = min(first.get((key, chosen), trial.at), trial.at)
+    return {key: max(found, key=lambda one: (found[one], -first[key, one])) for key, found in counts.items()}

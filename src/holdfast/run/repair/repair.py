@@ -13,6 +13,7 @@ A loss in the journal that later work has made good is noted in the record of a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import islice
@@ -23,9 +24,10 @@ import msgspec
 
 from holdfast.errors import ConfigurationError, NotARun, StorageFailure
 from holdfast.journal import SegmentId, SegmentPin
+from holdfast.models.message import UNKNOWN_USAGE
 from holdfast.run.core.axes.choices import AxisChoice
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import UNKNOWN_DIGEST, Input, PlanEntry
+from holdfast.run.core.records import REPLY_NOTE, UNKNOWN_DIGEST, Input, NoteRecord, PlanEntry
 from holdfast.run.core.result_file import ResultFileFault
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.core.session_contents import SessionContents
@@ -45,6 +47,7 @@ from holdfast.run.repair.result_file_comparison import (
     has_results,
     not_planned,
     planned_scorers,
+    rebuilt_note,
     tally_groups,
 )
 from holdfast.run.session.open import open_session
@@ -225,6 +228,8 @@ class _RepairWork:
     def _rebuild(self, repair: RepairSession, results: ResultComparison) -> None:
         lease = take_lease(self.fs, self.layout.root)
         session = rebuild_journal(self.fs, self.layout, lease, self.backup, repair)
+        if results.named_run:
+            session.sink.append(rebuilt_note(results.named_run))
         self.changes.append(
             f"There was no journal: a new one was started from config.yaml. The run has a new id, {session.run.hex()}."
         )
@@ -292,12 +297,22 @@ class _RepairWork:
             while batch := list(islice(records, _RECORDS_AT_A_TIME)):
                 for record in batch:
                     session.sink.append(record)
+            for note in self._usage_notes(session, results):
+                session.sink.append(note)
             session.close("repaired", 0 if self._is_ok(results) else 1)
         finally:
             session.abandon()
         self.session = session.number
         if results.new:
             self.changes.append(f"{results.new} results were recorded, in session {session.number}.")
+
+    def _usage_notes(self, session: RunSession, results: ResultComparison) -> Iterator[NoteRecord]:
+        """Of which models not all tokens are known: files do not say what judges took, nor what nobody knew."""
+        plan, models = {entry.model for entry in session.record.plan}, session.record.config.get("models")
+        judges = {str(name) for name in models} - plan if results.new and isinstance(models, dict) else set[str]()
+        for model in sorted((results.unmetered | judges) - session.reader.unmetered_models()):
+            text = f"{model}: the result files do not say how many tokens it took."
+            yield NoteRecord(kind=REPLY_NOTE, text=text, data={"model": model, "about": UNKNOWN_USAGE})
 
     def _is_ok(self, results: ResultComparison) -> bool:
         return not (results.faults or results.conflicts or self.missing or self.unrepaired)

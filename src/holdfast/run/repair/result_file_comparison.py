@@ -14,9 +14,18 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import ARTIFACT, AnswerRecord, Record, ScoreRecord, SessionRecord, Status, TrialRecord
+from holdfast.run.core.records import (
+    ARTIFACT,
+    AnswerRecord,
+    NoteRecord,
+    Record,
+    ScoreRecord,
+    SessionRecord,
+    Status,
+    TrialRecord,
+)
 from holdfast.run.core.result_file import RESULT, ResultFile, ResultFileFault, read_results, result_location
-from holdfast.run.fold.ends_on_record import EndMatch, compare_end
+from holdfast.run.fold.ends_on_record import REBUILT, EndMatch, compare_end, run_ids
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import Group, RunFold
 
@@ -51,6 +60,7 @@ class _FoundResult(msgspec.Struct, frozen=True, array_like=True):
 
     trial: TrialRecord
     answer: AnswerRecord | None = None
+    run: str = ""
 
 
 _found_decoder = msgspec.json.Decoder(_FoundResult)
@@ -101,11 +111,17 @@ class ResultComparison:
         self._layout, self._reader, self._rejection, self.tally = layout, reader, rejection, tally
         # What has to be recorded may be more than fits into memory.
         self._queue = tempfile.SpooledTemporaryFile(_QUEUE_BYTES, prefix="holdfast-")  # noqa: SIM115 - closed by `close`
+        self._own: frozenset[str] | None = None
+        """The ids by which result files may name this run; None until one is compared."""
+        self._named: Counter[str] = Counter()
+        """How many new results name which run."""
         self.files = self.sound = self.new = self.new_kept = 0
         self.faults: list[ResultFileFault] = []
         self.conflicts: list[ResultConflict] = []
         self.scorers: dict[tuple[str, str], set[str]] = {}
         """The scorers that new results name, by task and model."""
+        self.unmetered: set[str] = set()
+        """The models of new results whose usage is unknown."""
 
     def run(self) -> None:
         """Reads every file, compares and counts."""
@@ -117,32 +133,78 @@ class ResultComparison:
                 self.faults.append(ResultFileFault(result_location(found.path), reason))
             else:
                 self._compare(found)
+        if self._reader is None and len(self._named) > 1:
+            self._refuse_others()
 
     def _compare(self, found: ResultFile) -> None:
         trial = found.trial
+        match, detail = compare_end(self._reader, trial)
+        if match is not EndMatch.KNOWN and self._is_foreign(found.run):
+            self.faults.append(_foreign(result_location(found.path), found.run))
+            return
         self.sound += 1
         self.tally.files.update(trial_groups(trial))
-        match, detail = compare_end(self._reader, trial)
         if match is EndMatch.CONFLICT:
             self.conflicts.append(ResultConflict(result_location(found.path), trial.trial, detail))
         elif match is EndMatch.NEW:
-            self._queue_new(trial, found.digest, found.answer)
+            self._queue_new(trial, found)
 
-    def _queue_new(self, trial: TrialRecord, digest: str, answer: AnswerRecord | None) -> None:
-        files = {**trial.artifacts, RESULT: digest}
-        found = _FoundResult(msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files), answer)
+    def _is_foreign(self, run: str) -> bool:
+        """Whether a result is known to be of another run, which may well have planned the same trial."""
+        if not run or self._reader is None:
+            return False
+        if self._own is None:
+            self._own = run_ids(self._reader)
+        return run not in self._own
+
+    @property
+    def named_run(self) -> str:
+        """The id that most files name which are new; empty if none does, or two are named as often."""
+        most = self._named.most_common(2)
+        return most[0][0] if most and (len(most) == 1 or most[0][1] > most[1][1]) else ""
+
+    def _refuse_others(self) -> None:
+        """Without a journal, the run is the one that most files name: results of others are faults after all."""
+        own, queue = {"", self.named_run}, self._queue
+        self._queue = tempfile.SpooledTemporaryFile(_QUEUE_BYTES, prefix="holdfast-")  # noqa: SIM115 - closed by `close`
+        self.scorers.clear()
+        self.unmetered.clear()
+        queue.seek(0)
+        for found in map(_found_decoder.decode, queue):
+            self._count_new(found.trial, -1)
+            if found.run in own:
+                self._add_new(found)
+            else:
+                self.sound -= 1
+                self.tally.files.subtract(trial_groups(found.trial))
+                self.faults.append(_foreign(f"artifacts/{found.trial.trial}/{RESULT}", found.run))
+        queue.close()
+
+    def _queue_new(self, trial: TrialRecord, found: ResultFile) -> None:
+        files = {**trial.artifacts, RESULT: found.digest}
+        self._named.update([found.run] if found.run else ())
+        recorded = msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files)
+        self._add_new(_FoundResult(recorded, found.answer, found.run))
+
+    def _add_new(self, found: _FoundResult) -> None:
+        trial = found.trial
         self._queue.write(msgspec.json.encode(found) + b"\n")
-        self.new += 1
+        self._count_new(trial, 1)
         self.scorers.setdefault((trial.task, trial.model), set()).update(trial.scores)
+        if trial.usage is None:
+            self.unmetered.add(trial.model)
+
+    def _count_new(self, trial: TrialRecord, by: int) -> None:
+        self.new += by
         if trial.status.is_kept:
-            self.new_kept += 1
-            self.tally.added.update(trial_groups(trial))
+            self.new_kept += by
+            self.tally.added.update(dict.fromkeys(trial_groups(trial), by))
 
     def records(self) -> Iterator[Record]:
         """What has to be recorded of the results that are missing in the journal."""
         self._queue.seek(0)
         for line in self._queue:
-            trial, answer = msgspec.structs.astuple(_found_decoder.decode(line))
+            trial, answer, _ = msgspec.structs.astuple(_found_decoder.decode(line))
             if answer is not None:
                 yield answer
             for scorer, value in trial.scores.items():
@@ -189,6 +251,15 @@ def samples_of(layout: Layout) -> dict[str, set[str]]:
         if isinstance(found, ResultFile):
             samples.setdefault(found.trial.task, set()).add(found.trial.sample)
     return samples
+
+
+def _foreign(where: str, run: str) -> ResultFileFault:
+    return ResultFileFault(where, f"it is a result of another run ({run})")
+
+
+def rebuilt_note(run: str) -> NoteRecord:
+    """What a rebuilt journal says of the run whose place it takes."""
+    return NoteRecord(kind=REBUILT, text=f"rebuilt in place of run {run}", data={"run": run})
 
 
 def has_results(layout: Layout) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,12 +37,21 @@ _OTHER_PLACE = "Choose another place with --run-dir (in Python: run=), or change
 _MOST_PLACES = 20
 
 
+FillRun = Callable[[FileSystem, Layout, str], None]
+"""Puts further files into a run that does not have its name yet; gets its place and its id."""
+
+
+def fill_nothing(fs: FileSystem, layout: Layout, run: str) -> None:
+    """Most runs start without other files."""
+
+
 class _FirstContent(NamedTuple):
     """What a run has before it has a name."""
 
     contents: SessionContents
     inputs: Mapping[str, InputSource]
     preload: Iterable[Record]
+    fill: FillRun
 
 
 class _BuildingPlace(NamedTuple):
@@ -59,12 +68,14 @@ def create_run(
     *,
     inputs: Mapping[str, InputSource] | None = None,
     preload: Iterable[Record] = (),
+    fill: FillRun = fill_nothing,
     fs: FileSystem | None = None,
     writer: WriterOptions = DEFAULT_WRITER,
 ) -> RunSession:
     """Makes the run `root` and opens its first session; `inputs` are copied into the run.
 
     `preload` are records that the run starts with: they are durable before it has its name.
+    `fill` is called after them.
 
     Raises:
         UsageError: something is there already.
@@ -75,7 +86,7 @@ def create_run(
     root = root.absolute()
     refuse_existing(root)
     try:
-        return _create(fs, root, _FirstContent(contents, inputs or {}, preload), writer)
+        return _create(fs, root, _FirstContent(contents, inputs or {}, preload, fill), writer)
     except OSError as error:
         if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
             # Somebody else has made it meanwhile.
@@ -155,6 +166,7 @@ def _create(fs: FileSystem, root: Path, first: _FirstContent, writer: WriterOpti
         undo.callback(journal.abandon)
         journal.queue.commit(session_line(session))
         _preload(journal, BlobStore(fs, building.blobs), first.preload)
+        first.fill(fs, building, run.hex())
         write_config(fs, building.config, [session])
         fs.sync_directory(building.root)
         crashpoints.reach("run.session-synced")

@@ -44,9 +44,10 @@ class ResultWriter:
     """Writes the result files of one session."""
 
     def __init__(
-        self, fs: FileSystem, layout: Layout, check_lease: Callable[[], None], failures: ToleratedFailures
+        self, fs: FileSystem, layout: Layout, check_lease: Callable[[], None], failures: ToleratedFailures, run: str
     ) -> None:
-        """`check_lease` raises where this process may not write to the run any more."""
+        """`check_lease` raises where this process may not write to the run any more; `run` is its id."""
+        self._run = run
         self._fs, self._layout, self._check_lease, self._failures = fs, layout, check_lease, failures
         self._waiting: list[_Waiting] = []
         self._lock = threading.Lock()
@@ -91,7 +92,7 @@ class ResultWriter:
         for one in waiting:
             try:
                 directory = make_directory_of(self._fs, self._layout, one.trial)
-                write_atomically(self._fs, directory / RESULT, encode_result(one.trial, one.answer))
+                write_atomically(self._fs, directory / RESULT, encode_result(one.trial, one.answer, self._run))
             except OSError as error:
                 self._failures.note(_WHAT, error)
             except UsageError as error:

@@ -17,7 +17,7 @@ from holdfast.journal import Damage, DamageKind, RecordId
 from holdfast.run.core.codec import Envelope
 from holdfast.run.core.records import UNKNOWN_DIGEST, AnyRecord, SessionRecord, Status
 from holdfast.run.core.result_file import ResultFileFault, read_results, result_location
-from holdfast.run.fold.ends_on_record import EndMatch, compare_end
+from holdfast.run.fold.ends_on_record import EndMatch, compare_end, run_ids
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.record_database import RecordDatabase
 from holdfast.run.fold.run_fold import FoldedTrial
@@ -147,6 +147,7 @@ class RecordCrossCheck:
         yield from _trials_damage(DamageKind.COUNT, strangers, "are recorded but not part of the planned grid")
 
     def _check_results(self, frames: RunReader) -> Iterator[Damage]:
+        own = run_ids(frames)
         for found in read_results(self._layout):
             self.results += 1
             if isinstance(found, ResultFileFault):
@@ -154,7 +155,9 @@ class RecordCrossCheck:
                 continue
             match, detail = compare_end(frames, found.trial)
             where, keys = result_location(found.path), (found.trial.trial,)
-            if match is EndMatch.CONFLICT:
+            if match is not EndMatch.KNOWN and found.run not in {"", *own}:
+                yield Damage(DamageKind.CONFLICT, where, f"it is a result of another run ({found.run})", keys=keys)
+            elif match is EndMatch.CONFLICT:
                 yield Damage(DamageKind.CONFLICT, where, detail, keys=keys)
             elif match is EndMatch.NEW:
                 yield Damage(

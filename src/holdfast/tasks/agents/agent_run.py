@@ -26,7 +26,7 @@ from holdfast.processes.supervisor_main import tree_digest
 from holdfast.tasks.agents.agent_output import TEXT, AgentOutput, read_output
 from holdfast.tasks.agents.agent_workspace import AgentWorkspace
 from holdfast.tasks.agents.artifacts import LONGEST_TEXT, TrialArtifacts, read_own_file
-from holdfast.tasks.agents.command_line import filled, replay_script
+from holdfast.tasks.agents.command_line import FreshWorkspace, filled, replay_script
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import set_wait, wait_until
 from holdfast.tasks.workspaces.capture import read_base
@@ -83,6 +83,7 @@ class AgentRun:
     async def _call(self) -> Reply:
         if (unrecorded := await in_thread(self._unrecorded_end)) is not None:
             end, output = unrecorded
+        if unrecorded is not None and not await self._why_in_vain(end, output):
             self._directory.prompt.unlink(missing_ok=True)
             self._spend(output.usage)
             return await in_thread(self._reply, end, output, self._filled(self._agent.command))
@@ -268,7 +269,9 @@ class AgentRun:
         kept = {
             name: self._artifacts.keep(name, read_own_file(state / name, self._most)) for name in ("stdout", "stderr")
         }
-        script = replay_script(command, self._directory.workspace, self._agent.env, self._directory)
+        workspace = self._workspace
+        fresh = FreshWorkspace(workspace.run.absolute(), self._trial.key, workspace.templates, workspace.spec.setup)
+        script = replay_script(command, self._agent.env, self._directory, fresh)
         script = script.replace(str(self._directory.prompt), str(self._artifacts.path("prompt.txt")))
         kept["prompt"] = self._artifacts.keep("prompt.txt", redact(self._prompt).encode("utf-8", "surrogateescape"))
         kept["replay"] = self._artifacts.keep(

@@ -82,6 +82,11 @@ class AgentWorkspace:
         own = [[path, packed.identity] for path, packed in self._axis_files.items()]
         return json_digest([self.template.identity, own]) if own else self.template.identity
 
+    @property
+    def templates(self) -> list[str]:
+        """The digests of the files that it is made from: the template, and what is laid over it."""
+        return [self.template.digest, *(packed.digest for packed in self._axis_files.values())]
+
     async def ensure_fresh(self) -> None:
         """Makes it anew, unless it is as it was prepared."""
         if not self.directory.is_fresh(self.identity, self.attempt):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from holdfast.models.environment_keys import know_environment_keys
+from holdfast.tasks.workspaces import fresh_workspace
 from holdfast.tasks.workspaces.trial_directory import TrialDirectory
 
 PLACEHOLDERS = ("prompt", "prompt_file", "workspace", "model", "session", "output")
@@ -44,14 +47,35 @@ def agent_environment(names: Sequence[str], directory: TrialDirectory) -> dict[s
     }
 
 
-def replay_script(command: Sequence[str], cwd: Path, names: Sequence[str], directory: TrialDirectory) -> str:
+class FreshWorkspace(NamedTuple):
+    """What a removed workspace is made from again."""
+
+    run: Path
+    key: str
+    templates: Sequence[str]
+    """The digests of the template and of what is laid over it."""
+    setup: str | None
+
+
+def replay_script(
+    command: Sequence[str], names: Sequence[str], directory: TrialDirectory, fresh: FreshWorkspace
+) -> str:
     """A script that runs the same command once more; it names the variables that it needs, and has no values."""
-    kept = " ".join(f'"{name}=${{{name}:?set {name}}}"' for name in names)
-    line = " ".join(map(shlex.quote, command))
+    work, line = shlex.quote(str(directory.workspace)), shlex.join(command)
+    env = _replay_environment(names, directory)
+    making = [sys.executable, "-m", fresh_workspace.__name__, str(fresh.run), fresh.key, *fresh.templates]
+    setup = f"    (cd {work} && {env} /bin/sh -c {shlex.quote(fresh.setup)}) || exit 1\n" if fresh.setup else ""
     return (
         "#!/bin/sh\n"
-        "# Runs the agent of this trial once more, in its workspace, with the environment that it had.\n"
-        f"cd {shlex.quote(str(cwd))} || exit 1\n"
-        f'exec env -i "PATH=$PATH" HOME={shlex.quote(str(directory.home))} '
-        f"TMPDIR={shlex.quote(str(directory.temporary))} LANG=C.UTF-8 {kept}{' ' if kept else ''}{line}\n"
+        "# Runs the agent of this trial once more, with the environment that it had: in its workspace or, if that was\n"
+        "# removed, in a new one from the template in the run.\n"
+        f"if [ ! -d {work} ]; then\n    {shlex.join(making)} || exit 1\n{setup}fi\n"
+        f"cd {work} || exit 1\n"
+        f"exec {env} {line}\n"
     )
+
+
+def _replay_environment(names: Sequence[str], directory: TrialDirectory) -> str:
+    kept = "".join(f' "{name}=${{{name}:?set {name}}}"' for name in names)
+    home, temporary = shlex.quote(str(directory.home)), shlex.quote(str(directory.temporary))
+    return f'env -i "PATH=$PATH" HOME={home} TMPDIR={temporary} LANG=C.UTF-8{kept}'
