@@ -75,6 +75,27 @@ def comparable(observed, run) -> bytes:
     return json.dumps(report).encode()
 
 
+def test_a_kill_that_may_have_cost_something_is_in_the_lineage_of_the_report(holdfast, tmp_path):
+    """`status` says "at least"; the report says the same under its lineage, for its cost is that of any other run."""
+    model = {"provider": "scripted", "model": "echo", "price": {"input": 1.0, "output": 1.0}}
+    write_dataset(tmp_path, 6)
+    task = {"dataset": "rows", "prompt": "{question}", "target": "{question}", "scorers": ["exact"]}
+    data = {"models": {"m": model}, "datasets": {"rows": {"path": "rows.jsonl"}}, "tasks": {"t": task}}
+    eval_file = write_eval(tmp_path, {**data, "concurrency_limit": 2})
+    holdfast("run", eval_file, "--run-dir", tmp_path / "whole", code=0)
+    killed = tmp_path / "killed"
+    assert holdfast("run", eval_file, "--run-dir", killed, HOLDFAST_CRASH_AT="frame.acknowledged:4").code == -9
+    line = "lineage: up to 2 calls in flight when the process was killed may have been billed beside this cost"
+    assert line in holdfast("report", killed, code=0).out
+    holdfast("resume", killed, code=0)
+    assert "at least" in holdfast("status", killed).out
+    reports = [json.loads(holdfast("report", run, "--json", code=0).out) for run in (killed, tmp_path / "whole")]
+    assert [entry.get("in_flight_at_kill") for entry in reports[0].pop("lineage")] == [2, None]
+    assert [entry.get("in_flight_at_kill") for entry in reports[1].pop("lineage")] == [None]
+    assert [report.pop("timing") for report in reports] and reports[0] == reports[1]
+    assert line in holdfast("report", killed).out and "lineage" not in holdfast("report", tmp_path / "whole").out
+
+
 def test_resume_46_report_is_the_same_after_20_interrupts(observed, tmp_path):
     """Stopped twenty times by any signal at any moment, a run reports what an undisturbed one does, byte for byte."""
     seed = random.SystemRandom().randrange(2**32)

@@ -618,3 +618,15 @@ def test_a_task_without_axes_has_no_figures_per_axis(world):
     report = world.report()
     assert "by_axis" not in report["tasks"]["t"]["m"] and "by_axis" not in report["timing"]
     assert "axes" not in world.records("session")[0]["plan"][0]
+
+
+@pytest.mark.parametrize("option", ["--where", "--redo"])
+def test_experiments_a_value_that_no_trial_has_is_named_with_those_that_there_are(grid, option):
+    """A mistyped value of an axis, a model or a task: the nearest, and all that are known."""
+    grid.run()
+    told = grid("resume", "r", option, "tier=T9", code=2).err
+    assert 'No trial has the tier "T9". Did you mean "T1"? Known: T0, T1.' in told
+    assert 'No trial has the model "mm". Did you mean "m"? Known: m.' in grid("show", "r", "--where", "model=mm").err
+    assert 'No trial has the tier "T9".' in grid("rescore", "r", "--where", "tier=T9", code=2).err
+    found = grid("show", "r", "--where", "tier=T9 or tier=T0", code=0)
+    assert "No trial has" not in found.out + found.err

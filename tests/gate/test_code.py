@@ -292,11 +292,14 @@ def test_a_task_file_that_moved_is_a_change_of_place(world):
 
 
 def test_a_complete_run_needs_no_code(world):
-    """Where nothing remains and nothing is offered, code that cannot be loaded any more is no matter."""
+    """Where nothing remains and nothing is offered, code that cannot be loaded any more is one line, and no matter."""
     prepared(world)
     world.run()
     (world.directory / "task.py").write_text("raise ValueError('broken')")
-    assert "complete, 4 of 4" in world("resume", "r", code=0).out
+    told = world("resume", "r", code=0)
+    assert "complete, 4 of 4" in told.out
+    (line,) = [line for line in told.err.splitlines() if "broken" in line]
+    assert line.startswith("note: The eval was not compared, and nothing is left to run: ") and "task.py" in line
     assert "task.py" in world("resume", "r", "--set", "concurrency_limit=2", code=2).err
 
 

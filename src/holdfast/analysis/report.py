@@ -33,7 +33,7 @@ from holdfast.run.core.records import FAILURES, PlanEntry
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.drift.served_names import replies_by_name
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
+from holdfast.run.fold.rows.fold_tables import REPLY, UNANSWERED, unpack_key, unpack_sample
 from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.import_origin import import_origin
@@ -279,14 +279,23 @@ def _number_of(sample: str) -> int:
 
 
 def _lineage_entries(reader: RunReader) -> list[dict[str, Any]]:
-    """Every session: when it started, and how it ended."""
+    """Every session: when it started, how it ended, and how many calls may have been in flight if it was killed.
+
+    Those calls may have been billed. They are here and not beside the cost, which is the same after any number of
+    interruptions.
+    """
     ends = {end.number: end for end in reader.ends}
+    calls, ended = reader.fold.written("call"), [reader.fold.written(kind) for kind in (REPLY, UNANSWERED)]
+    marks, is_held = reader.marks(), reader.holder is not None
     found = []
     for session in reader.sessions:
         end = ends.get(session.number)
         entry: dict[str, Any] = {"number": session.number, "started_at": session.at, "version": session.version}
         if end is not None:
-            calls = {name: count for name, count in end.ledger.items() if name != FAILURES}
-            entry |= {"ended_at": end.at, "ended_as": end.how, "exit_code": end.exit_code, "calls": calls}
+            counts = {name: count for name, count in end.ledger.items() if name != FAILURES}
+            entry |= {"ended_at": end.at, "ended_as": end.how, "exit_code": end.exit_code, "calls": counts}
+        elif not (is_held and session is reader.sessions[-1]):
+            unanswered = calls.get(session.number, 0) - sum(kind.get(session.number, 0) for kind in ended)
+            entry["in_flight_at_kill"] = max(unanswered, marks.get(session.number, 0))
         found.append(entry)
     return found

@@ -14,7 +14,7 @@ from holdfast.analysis.score_table import WIDTH, axis_table, score_table, score_
 from holdfast.analysis.spending import tokens_text
 from holdfast.analysis.text_table import plain_name
 from holdfast.run.fold.states import StateCounts
-from holdfast.terminal.text import printable
+from holdfast.terminal.text import printable, quantity
 
 if TYPE_CHECKING:
     from holdfast.analysis.agreement.panel_report import PanelReport
@@ -44,7 +44,16 @@ def report_text(report: Report, width: int = WIDTH) -> str:
         lines.append(saved_text(report.saved, report.currency))
     lines += list(_served_lines(report))
     lines += [f"note: {note}" for note in report.notes]
+    lines += list(_lineage_lines(report))
     return printable("\n".join([*lines, *_determinism_lines(report), *failure_lines(report.errors)]))
+
+
+def _lineage_lines(report: Report) -> Iterator[str]:
+    """What kills may have cost; the cost above is that of replies on record, and the same without them."""
+    in_flight = sum(session.get("in_flight_at_kill", 0) for session in report.lineage)
+    if in_flight and report.cost is not None:
+        calls = quantity(in_flight, "call")
+        yield f"lineage: up to {calls} in flight when the process was killed may have been billed beside this cost"
 
 
 def _figure_tables(report: Report, width: int) -> Iterator[list[str]]:

@@ -19,6 +19,7 @@ from holdfast.errors import NotARun, UsageError
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.run.locate import LATEST, known_runs
+from holdfast.run.where.expression import parse_where
 from holdfast.run.where.shorthands import FAILED, joined_expression, wrong_expression
 from holdfast.terminal.text import printable, quantity
 
@@ -82,6 +83,7 @@ class _TrialList:
         self._asked, self._where = list(asked), joined_expression(asked.values())
         # An expression may have been mistyped; that nothing is wrong is good to know.
         self._may_match_none = where is None
+        self._typed = where
 
     def print(self, limit: int | None, *, as_json: bool) -> None:
         run, found = self._run, self._run.select(self._where)
@@ -140,7 +142,9 @@ class _TrialList:
         hidden = self._run.counts.not_started
         has = "has" if hidden == 1 else "have"
         beside = f" {quantity(hidden, 'trial')} not started yet {has} no record." if hidden else ""
-        return f"No trial on record in {self._run.place} matches {' and '.join(self._asked)}.{beside}"
+        unknown = parse_where(self._typed, self._run.names).unknown_values if self._typed is not None else ()
+        none = f"No trial on record in {self._run.place} matches {' and '.join(self._asked)}.{beside}"
+        return " ".join([none, *unknown])
 
 
 def _print_trial(run: Run, reference: str, *, as_json: bool) -> None:

@@ -79,11 +79,13 @@ def plan_unless_complete(
     is_finished = _has_nothing_to_run(reader) and not is_selected
     try:
         plan = plan_resume(reader, offer, tasks)
-    except UsageError:
+    except UsageError as error:
         if not is_finished or offer is not None:
             raise
         # A task's code or a library no longer exists here; nothing would be run with it.
-        return _complete_run(reader, [], "")
+        why = error.message.partition("\n")[0]
+        note = f"The eval was not compared, and nothing is left to run: {why}"
+        return _complete_run(reader, [], "")._replace(code_notes=[note])
     with contextlib.closing(plan.inputs):
         if not is_finished or plan.decision.changes or has_left_trials(reader.fold, plan.tasks):
             return plan

@@ -20,7 +20,13 @@ from holdfast.engine.planning.earlier_runs import new_salt
 from holdfast.engine.planning.inputs import FreshInputs, axis_file_input, raw_digest, template_input
 from holdfast.engine.planning.model_families import family_warning, new_family_note
 from holdfast.engine.planning.plan import PlannedTask
-from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
+from holdfast.engine.planning.prepared_eval import (
+    PreparedEval,
+    agent_warnings,
+    check_agent_scorers,
+    copied_source_files,
+    prepare_eval,
+)
 from holdfast.engine.planning.selection import EVERYTHING, TrialSelection
 from holdfast.engine.scheduling.admission_mark import first_mark
 from holdfast.engine.scheduling.concurrency_limits import most_solved_at_once
@@ -178,6 +184,8 @@ def plan_new_run(
     check_plan(plan_entries(prepared))
     prepared.check_prices()
     _refuse_imported_models(prepared)
+    check_agent_scorers(prepared)
+    prepared.warnings += agent_warnings(prepared)
     prepared.warnings += filter(None, [family_warning(prepared.tasks, prepared.spec.models)])
     return prepared
 

@@ -143,6 +143,8 @@ class _Resumption:
         if self._has_nothing_to_do(reader, prepared) and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
+        if not request.rescoring and reader.fold.with_plan(plan_entries(prepared)).counts.not_started:
+            prepared.check_programs()
         self._growth = measure_growth(last.plan, prepared, reader)
         self._known = last.inputs
         _check_weights(plan, prepared)

@@ -20,7 +20,7 @@ from holdfast.models.catalogue import COMMAND, digest_of_weights, open_provider
 from holdfast.models.provider import Provider
 from holdfast.run.core.display_text import list_text, short_sample
 from holdfast.run.core.slots.slot_names import scorer_of
-from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits
+from holdfast.spec import EvalSpec, ModelSpec, SamplingSpec, TaskSpec, TrialLimits, WorkspaceSpec
 from holdfast.spec.code_reference import IN_MEMORY
 from holdfast.spec.grid import Combination, asked_models, pinned_models
 from holdfast.spec.loading.error_messages import key_path, naming_key
@@ -369,6 +369,37 @@ def check_agents(prepared: PreparedEval) -> None:
             )
         if check_tools is not None:
             check_tools()
+
+
+def check_agent_scorers(prepared: PreparedEval) -> None:
+    """Checks are scored only where there are some.
+
+    Raises:
+        ConfigurationError: the scorer `checks` would have nothing to score.
+    """
+    for task in prepared.tasks:
+        workspace = getattr(task.task.solver, "workspace", None)
+        names = [scorer.name for scorer in task.task.scorers if getattr(scorer, "kind", "") == "checks"]
+        if names and not (isinstance(workspace, WorkspaceSpec) and workspace.checks):
+            place = key_path("tasks", task.name)
+            raise ConfigurationError(
+                f"{place}: the scorer {names[0]!r} scores the checks of the workspace, and there are none.",
+                hint=f"Give commands in {place}.workspace.checks, or remove the scorer.",
+            )
+
+
+def agent_warnings(prepared: PreparedEval) -> Iterator[str]:
+    """What of the agents looks like a mistake, and may be meant."""
+    for task in prepared.tasks:
+        if (warnings := getattr(task.task.solver, "warnings", None)) is not None:
+            yield from (f"{key_path('tasks', task.name)}.{text}" for text in warnings())
+    for name in sorted(prepared.models_under_test):
+        model = prepared.spec.models[name]
+        if model.provider == COMMAND and model.generation != type(model.generation)():
+            yield (
+                f"{key_path('models', name)}.generation has no effect: the command of the agent calls the model by"
+                " itself. Give the command what it needs, and remove generation."
+            )
 
 
 def with_other_answers(task: Task, spec: EvalSpec, inputs: Inputs) -> Task:

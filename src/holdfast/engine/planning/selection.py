@@ -144,7 +144,21 @@ def known_names(reader: RunReader, prepared: PreparedEval) -> Names:
     known = names_of(reader.fold)
     axes = {axis for task in prepared.tasks for axes in task.axes for axis in axes}
     scorers = {name for task in prepared.tasks for name in shown_names(task.task.scorers)}
-    return Names(known.axes | axes, known.scorers | scorers, columns=lambda: _metadata_names(prepared))
+    values = {name: sorted({*known.values.get(name, ()), *more}) for name, more in _planned_values(prepared).items()}
+    return Names(
+        known.axes | axes,
+        known.scorers | scorers,
+        columns=lambda: _metadata_names(prepared),
+        values={**known.values, **values},
+    )
+
+
+def _planned_values(prepared: PreparedEval) -> dict[str, set[str]]:
+    """The tasks, the models and the values of axes that come with a plan."""
+    found = {"task": {task.name for task in prepared.tasks}, "model": prepared.models_under_test}
+    for axis, value in (item for task in prepared.tasks for axes in task.axes for item in axes.items()):
+        found.setdefault(f"axes.{axis}", set()).add(value)
+    return found
 
 
 def _metadata_names(prepared: PreparedEval) -> set[str]:
@@ -200,14 +214,15 @@ class _Selecting:
             self._remaining.append(planned.key)
 
     def selection(self, request: SelectionRequest) -> TrialSelection:
-        for text, option, matched in (
-            (request.where, "where", self._matched),
-            (request.redo, "redo", len(self._matching_redo)),
+        for where, option, matched in (
+            (self._where, "where", self._matched),
+            (self._redo, "redo", len(self._matching_redo)),
         ):
-            if text is not None and not matched:
+            if where is not None and not matched:
+                listed = "`holdfast show RUN --where …` lists matching trials that have been started."
                 raise UsageError(
-                    f"{request.option_prefix}{option} {text!r} matches no trial of {self._reader.place}.",
-                    hint="Nothing was run. `holdfast show RUN --where …` lists matching trials that have been started.",
+                    f"{request.option_prefix}{option} {where.text!r} matches no trial of {self._reader.place}.",
+                    hint=" ".join([*where.unknown_values, "Nothing was run.", listed]),
                 )
         freed = [key for task, key in self._of_stopped if task in self._redone_tasks]
         remaining = KeySet([*self._remaining, *freed]) if request.where is not None else None

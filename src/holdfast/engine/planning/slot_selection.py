@@ -58,7 +58,7 @@ def select_slots(
             found[slot].append(planned.key)
             held += _holds(slot, planned, trial.standing.scorers)
     if where is not None and not matched:
-        raise _no_match(request, reader)
+        raise _no_match(request, reader, where)
     return TrialSelection(
         KeySet(trials),
         KeySet([]),
@@ -112,8 +112,13 @@ class _SlotCandidate:
         return self._trial.field(name)
 
 
-def _no_match(request: SelectionRequest, reader: RunReader) -> UsageError:
+def _no_match(request: SelectionRequest, reader: RunReader, where: Where | None) -> UsageError:
     return UsageError(
         f"{request.option_prefix}where {request.where!r} matches no score of an answer in {reader.place}.",
-        hint="Nothing was scored. `holdfast show RUN --where …` lists matching trials.",
+        hint=" ".join(
+            [
+                *(where.unknown_values if where is not None else ()),
+                "Nothing was scored. `holdfast show RUN --where …` lists matching trials.",
+            ]
+        ),
     )

@@ -128,4 +128,22 @@ def names_of(fold: RunFold) -> Names:
     }
     planned = {base_name(scorer) for entry in fold.plan for scorer in entry.scorers}
     shown = {scorer for entry in fold.plan for scorer in entry.shown_scorers}
-    return Names(frozenset(axes), frozenset(shown | (set(fold.scorers) - planned)))
+    scorers = frozenset(shown | (set(fold.scorers) - planned))
+    return Names(frozenset(axes), scorers, values={name: sorted(known) for name, known in _values(fold).items()})
+
+
+def _values(fold: RunFold) -> dict[str, set[str]]:
+    """The values that trials of the run have: tasks, models, and those of each axis."""
+    found: dict[str, set[str]] = {"task": set(), "model": set()}
+    for entry in fold.plan:
+        found["task"].add(entry.task)
+        found["model"].add(entry.model)
+    for task in fold.session.code.values() if fold.session else ():
+        for axis, values in task.axes.items():
+            found.setdefault(f"axes.{axis}", set()).update(values)
+    for group in fold.groups.values():
+        found["task"].add(group.task)
+        found["model"].add(group.model)
+        for axis, value in group.axes.items():
+            found.setdefault(f"axes.{axis}", set()).add(value)
+    return found

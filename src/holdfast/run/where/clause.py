@@ -4,7 +4,7 @@ A clause carries, beside its test, the status values for which it can be true an
 sets may be too large, never too small; that keeps them correct under every combination.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from holdfast.run.core.records import Coordinates
@@ -22,6 +22,8 @@ class Names(NamedTuple):
     """Whether it selects score slots: then it may name their `scorer` and their `judge`."""
     columns: Callable[[], Iterable[str]] = tuple
     """The metadata that samples have; asked for only where a name is unknown."""
+    values: Mapping[str, Collection[str]] = {}
+    """The values that `task`, `model` and each `axes.NAME` have in the run, where they are known."""
 
 
 class Selectable(Protocol):

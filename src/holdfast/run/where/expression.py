@@ -30,6 +30,8 @@ class Where:
 
     text: str
     _clause: Clause = field(repr=False)
+    unknown_values: tuple[str, ...] = field(default=(), repr=False)
+    """Sentences about values in it that no trial of the run has, for whoever finds that nothing matches."""
 
     def matches(self, candidate: Selectable) -> bool:
         """Whether the trial is selected; it is asked only for what decides that, from left to right."""
@@ -53,7 +55,8 @@ def parse_where(text: str, names: Names, option: str = "--where") -> Where:
     """
     if not text.strip():
         raise UsageError(f"{option}: the expression is empty. Write for example: status=failed")
-    return Where(text, _Parser(WhereText(text, option), names).parse())
+    parser = _Parser(WhereText(text, option), names)
+    return Where(text, parser.parse(), tuple(parser.unknown_values))
 
 
 class _Parser:
@@ -64,6 +67,10 @@ class _Parser:
         self._fields = FieldCompiler(text, names)
         self._tokens = iter(text.tokens())
         self._next = next(self._tokens)
+
+    @property
+    def unknown_values(self) -> list[str]:
+        return self._fields.unknown_values
 
     def parse(self) -> Clause:
         clause = self._expression(0)

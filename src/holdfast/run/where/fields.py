@@ -55,6 +55,8 @@ class FieldCompiler:
     def __init__(self, text: WhereText, names: Names) -> None:
         self._text = text
         self._names = names
+        self.unknown_values: list[str] = []
+        """Sentences about values that no trial of the run has, each with the nearest one or all that there are."""
 
     def compile(self, compared: Compared) -> Clause:
         """The clause of a comparison.
@@ -68,7 +70,18 @@ class FieldCompiler:
         if source == "trial" and compared.symbol != "~" and "#" in compared.value.text:
             return self._reference(compared)
         tester = self._tester(source, compared)
+        self._note_unknown_value(f"axes.{name}" if source == "axes" else name, compared, tester)
         return Clause(_asking(_reader(source, name), tester), frozenset([source]))
+
+    def _note_unknown_value(self, name: str, compared: Compared, tester: Tester) -> None:
+        """A value that no trial has is not an error: another part of the expression may match."""
+        known = self._names.values.get(name)
+        if not known or compared.symbol not in {"=", "~"} or any(map(tester, known)):
+            return
+        nearest = nearest_name(compared.value.text, known)
+        meant = "" if nearest is None else f"Did you mean {in_quotes(nearest)}? "
+        field, value = compared.field.text, in_quotes(compared.value.text)
+        self.unknown_values.append(f"No trial has the {field} {value}. {meant}Known: {listing(known)}.")
 
     def _tester(self, source: str, compared: Compared) -> Tester:
         if source in (*_TEXTS, *_OF_SLOTS):

@@ -26,7 +26,7 @@ from holdfast.storage.operating_system import names_processes
 from holdfast.tasks.agents.agent_run import AGENT, WORKSPACE, AgentRun
 from holdfast.tasks.agents.agent_workspace import SHOWN, AgentWorkspace
 from holdfast.tasks.agents.artifacts import LONGEST_TEXT, TrialArtifacts, cited_files
-from holdfast.tasks.agents.command_check import check_commands, check_program
+from holdfast.tasks.agents.command_check import check_commands, check_program, command_warnings
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import forget_waits
 from holdfast.tasks.agents.sandbox import sandbox_named
@@ -117,6 +117,10 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         check_commands(self.agent)
         git_command()
         sandbox_named(self.agent.sandbox).check()
+
+    def warnings(self) -> list[str]:
+        """What looks like a mistake in its commands, and may be meant."""
+        return list(command_warnings(self.agent))
 
     def check_program(self) -> None:
         """Raises ConfigurationError where its program is missing on this machine."""

@@ -1,10 +1,11 @@
-"""What can be known to be wrong with the commands of an agent before one is started."""
+"""What can be known to be wrong with the commands of an agent, or to look so, before one is started."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from holdfast.errors import ConfigurationError
@@ -12,6 +13,8 @@ from holdfast.spec import AgentSpec
 from holdfast.tasks.agents.command_line import PLACEHOLDERS
 
 _SESSION = "session"
+_LIKE_PLACEHOLDER = re.compile(r"(?<![$\{\w])\{([A-Za-z_]\w*)\}(?!\})")
+"""What is written like a placeholder; `${name}` is a variable of the shell."""
 
 
 def check_commands(agent: AgentSpec) -> None:
@@ -37,6 +40,20 @@ def check_program(agent: AgentSpec) -> None:
     if not isinstance(first, str):
         # A command that is wrapped may exist only where the wrapper takes it.
         _check_program(first[0], field)
+
+
+def command_warnings(agent: AgentSpec) -> Iterator[str]:
+    """What looks like a mistake in the commands of an agent, and may be meant."""
+    known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+    for field in ("command", "resume_command", "wrap"):
+        command = getattr(agent, field) or []
+        text = command if isinstance(command, str) else " ".join(command)
+        for name in dict.fromkeys(_LIKE_PLACEHOLDER.findall(text)):
+            if name not in PLACEHOLDERS:
+                yield f"agent.{field} has {{{name}}}, which nothing fills in: it stays as it is. Known: {known}."
+    for name in agent.env:
+        if name not in os.environ:
+            yield f"agent.env names {name}, which is not set here: the agent does not get it. Set it, or remove it."
 
 
 def _check_command(command: Sequence[str] | str, field: str, known: Sequence[str]) -> None:

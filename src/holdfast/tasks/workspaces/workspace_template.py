@@ -71,6 +71,7 @@ def _write(template: WorkspaceTemplate, stream: Any, commit: str) -> str:
         elif template.path:
             for line in _pack_directory(Path(template.path), TREE, archive):
                 identity.update(line)
+        _check_overlays(template)
         for place, source in sorted(template.files.items()):
             for line in _pack_overlay(place, Path(source), archive, template.field):
                 identity.update(line)
@@ -188,6 +189,25 @@ def _pack_overlay(place: str, source: Path, archive: tarfile.TarFile, field: str
         yield _pack_entry(source.resolve(), f"{FILES}{name}", archive)
     else:
         raise ConfigurationError(f"{field}: {source} does not exist.", hint="Check the path.")
+
+
+def _check_overlays(template: WorkspaceTemplate) -> None:
+    """Raises ConfigurationError where two files would be laid at one place, or one below another that is a file."""
+    places: dict[str, str] = {}
+    for place in template.files:
+        name = checked_place(place, template.field)
+        if (other := places.setdefault(name, place)) != place:
+            raise ConfigurationError(
+                f"{template.field}: {other!r} and {place!r} are the same place.", hint="Keep one of them."
+            )
+    for name, place in places.items():
+        for parent in map(str, PurePosixPath(name).parents):
+            below = Path(template.files[places[parent]]) if parent in places else Path(template.path, parent)
+            if (parent in places or template.path) and below.is_file():
+                raise ConfigurationError(
+                    f"{template.field}: {place!r} lies below {parent!r}, which is a file.",
+                    hint="Give one of them another place.",
+                )
 
 
 def checked_place(place: str, field: str) -> str:

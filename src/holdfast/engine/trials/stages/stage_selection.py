@@ -28,7 +28,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.trial_row import PAUSED_AFTER
 from holdfast.run.fold.run_fold import FoldedTrial, RunFold, Standing
 from holdfast.run.fold.states import State
-from holdfast.run.where.expression import parse_where
+from holdfast.run.where.expression import Where, parse_where
 from holdfast.suggestions import did_you_mean
 
 
@@ -108,7 +108,7 @@ def select_from(
         if where is None or where.matches(candidate_of(reader, selecting.fold, planned, trial)):
             selecting.look_at(planned, trial)
     redone_by = selected_by(where) if where is not None and selecting.found[State.VALID] else ""
-    return selecting.selection(request, redone_by)
+    return selecting.selection(request, where, redone_by)
 
 
 def _check_order(start_from: str, until: str, prefix: str) -> None:
@@ -157,11 +157,11 @@ class _SelectingFrom:
         if not trial.state.is_finished:
             self._remaining.append(planned.key)
 
-    def selection(self, request: SelectionRequest, redone_by: str) -> TrialSelection:
+    def selection(self, request: SelectionRequest, where: Where | None, redone_by: str) -> TrialSelection:
         if self._lost:
             raise self._not_kept(request)
         if not self._chosen:
-            raise self._none_reached(request)
+            raise self._none_reached(request, where)
         return TrialSelection(
             KeySet(self._remaining),
             KeySet(self._chosen),
@@ -182,10 +182,12 @@ class _SelectingFrom:
             hint="Nothing was run. Run them from the beginning with --redo, or leave them out with --where.",
         )
 
-    def _none_reached(self, request: SelectionRequest) -> UsageError:
+    def _none_reached(self, request: SelectionRequest, where: Where | None) -> UsageError:
         if not self._matched:
             text = f"{request.option_prefix}where {request.where!r} matches no trial of {self._reader.place}."
-            return UsageError(text, hint="Nothing was run. `holdfast show RUN --where …` lists matching trials.")
+            unknown = where.unknown_values if where is not None else ()
+            listed = "Nothing was run. `holdfast show RUN --where …` lists matching trials."
+            return UsageError(text, hint=" ".join([*unknown, listed]))
         return UsageError(
             f"{request.option_prefix}from {self._stage}: no selected trial has come as far as that.",
             hint=f"Nothing was run. Resume the run without {request.option_prefix}from.",
