@@ -630,3 +630,16 @@ def test_experiments_a_value_that_no_trial_has_is_named_with_those_that_there_ar
     assert 'No trial has the tier "T9".' in grid("rescore", "r", "--where", "tier=T9", code=2).err
     found = grid("show", "r", "--where", "tier=T9 or tier=T0", code=0)
     assert "No trial has" not in found.out + found.err
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [("exact<1", "1 trial was run again because of its scores"), ("sample=s1", "1 trial was run again by name")],
+)
+@pytest.mark.parametrize("stage", ["solve", "score"])
+def test_experiments_15_trials_selected_by_their_scores_are_named_in_the_report(world, where, said, stage):
+    """From whichever stage on they are attempted once more: who gets a second chance is no chance."""
+    world.run()
+    world("resume", "r", "--from", stage, "--where", where, code=0)
+    assert f"{said}: the scores above are not those of first attempts" in world("report", "r", code=0).out
+    assert world.json("verify", "r", code=0)["ok"]

@@ -517,6 +517,8 @@ class TrialRecord(Record, frozen=True):
     """
     chosen: dict[str, str] = {}
     """By axis, the value that was chosen for that of the trial, where it depends on others."""
+    redone_by: str = ""
+    """As of an answer, where a finished trial was attempted once more with the answer that it had."""
 
 
 FAILURE = "failure"
