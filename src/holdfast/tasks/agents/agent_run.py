@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from holdfast.models.errors import ModelError, RateLimited, excerpt
-from holdfast.models.message import Reply, Request, Usage
+from holdfast.models.message import UNKNOWN_USAGE, Reply, Request, Usage
 from holdfast.models.redaction import redact
 from holdfast.processes.completion import in_thread
 from holdfast.processes.program import LOST, ProgramEnd, run_program
@@ -66,6 +66,7 @@ class AgentRun:
         self._artifacts = TrialArtifacts(workspace.run, trial.key, trial.attempt)
         self._spent: Usage | None = None
         """By runs that came to nothing, or to a rate limit."""
+        self._odd_usage = ""
 
     @property
     def wait_until(self) -> float:
@@ -85,12 +86,12 @@ class AgentRun:
             end, output = unrecorded
         if unrecorded is not None and not await self._why_in_vain(end, output):
             self._directory.prompt.unlink(missing_ok=True)
-            self._spend(output.usage)
+            self._spend(output)
             return await in_thread(self._reply, end, output, self._filled(self._agent.command))
         for _ in range(self._agent.tries):
             command = await self._command()
             end, output = await self._run(command)
-            self._spend(output.usage)
+            self._spend(output)
             if output.limited_until is not None and not self._is_done(end, output):
                 raise await self._limited(output, output.limited_until)
             why = await self._why_in_vain(end, output)
@@ -100,8 +101,9 @@ class AgentRun:
         error.usage = self._spent
         raise error
 
-    def _spend(self, usage: Usage | None) -> None:
-        if usage is not None:
+    def _spend(self, output: AgentOutput) -> None:
+        self._odd_usage = self._odd_usage or output.odd_usage
+        if (usage := output.usage) is not None:
             self._spent = usage if self._spent is None else self._spent + usage
 
     # The command.
@@ -241,6 +243,7 @@ class AgentRun:
             model=output.model,
             id=output.session,
             other={AGENT: told},
+            warnings={UNKNOWN_USAGE: self._odd_usage} if self._odd_usage else {},
         )
 
     def _said(self, end: ProgramEnd, output: AgentOutput) -> _Said:
