@@ -141,7 +141,8 @@ class _Reader:
         with os.scandir(fd) as entries:
             names = sorted(os.fsencode(entry.name) for entry in entries)
         for name in names:
-            if not prefix and name == _LEFT_OUT:
+            # Of every repository, at any depth and in any spelling: git takes no patch with such a path.
+            if name.lower() == _LEFT_OUT:
                 continue
             with self._counted():
                 found = os.stat(name, dir_fd=fd, follow_symlinks=False)
