@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from agent_evals import agent_eval, make_template
+from agent_evals import agent_eval, make_repository, make_template
 
 from holdfast.tasks.agents.command_agent import command_agent
 
@@ -28,6 +28,60 @@ def test_files_that_exclude_one_another_are_refused(holdfast, tmp_path, files, s
     for option in ((), ("--dry-run",)):
         assert f"workspace.files: {said}" in holdfast("run", eval_, "--run-dir", tmp_path / "r", *option, code=2).err
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("axes", "said"),
+    [
+        ({"x": {"F": "x.txt"}, "y": {"./F": "x.txt"}}, "values of x and of y both give files.F"),
+        ({"x": {"F": "x.txt", "a/../F": "x.txt"}}, "not a path inside the workspace"),
+        ({"x": {"F": "x.txt", ".//F": "x.txt"}}, '".//F" and "F", which are the same place'),
+        (
+            {"x": {"F": "x.txt"}, "y": {"F/G": "x.txt"}},
+            "y.b.files: 'F/G' is below 'F', which is a file in tasks.t.axes",
+        ),
+        ({"x": {"main.py/x": "x.txt"}}, "'main.py/x' is below 'main.py', which is a file in the template"),
+        ({"x": {"docs": "x.txt"}}, "'docs' is a file, and the template of the workspace has a directory there"),
+        ({"x": {"main.py": "docs"}}, "'main.py' is a directory, and the template of the workspace has a file there"),
+        ({"x": {"F" * 300: "x.txt"}}, "has a name of more than 255 bytes, which no file can have"),
+        ({"x": {".git/hooks/x": "x.txt"}}, "'.git/hooks/x' is in .git, which belongs to the repository"),
+    ],
+)
+def test_files_of_axis_values_that_have_no_place_are_refused(holdfast, tmp_path, axes, said):
+    """By `run` and `--dry-run`, before anything is written."""
+    # Both kinds of templates are looked at; only one of them has files that the others could be below.
+    kind = "repo" if said.startswith("'") else "path"
+    (make_repository if kind == "repo" else make_template)(tmp_path)
+    (tmp_path / "x.txt").write_text("x\n")
+    (tmp_path / "docs").mkdir()
+    values = {axis: {"ab"[axis == "y"]: {"files": files}} for axis, files in axes.items()}
+    eval_ = agent_eval(tmp_path, DONE, task={"axes": values}, workspace={kind: "template"})
+    for option in ((), ("--dry-run",)):
+        assert said in holdfast("run", eval_, "--run-dir", tmp_path / "r", *option, code=2).err
+    assert not (tmp_path / "r").exists()
+
+
+def test_files_of_axis_values_that_fit_are_laid_over_one_another(holdfast, tmp_path):
+    """Below a directory of another axis, in the place of a file of the template, and of two values of one axis."""
+    make_template(tmp_path)
+    (tmp_path / "x.txt").write_text("done\n")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_text("f\n")
+    axes = {
+        "x": {
+            "a": {"files": {"dir": "d", "main.py": "x.txt"}},
+            "b": {"files": {"F": "x.txt"}},
+            "c": {"files": {"F/G": "x.txt"}},
+        },
+        "y": {"e": {"files": {"dir/g": "x.txt"}}},
+    }
+    eval_ = agent_eval(tmp_path, "print(Path('dir/g').read_text())", task={"axes": axes})
+    holdfast("run", eval_, "--run-dir", tmp_path / "r", code=0)
+
+
+def test_errors_of_an_agent_name_the_task(holdfast, tmp_path):
+    eval_ = agent_eval(tmp_path, DONE, agent={"exit_codes": []})
+    assert "tasks.t.agent.exit_codes is empty" in holdfast("run", eval_, "--run-dir", tmp_path / "r", code=2).err
 
 
 def test_the_scorer_checks_needs_checks(holdfast, tmp_path):

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from agents.agent_evals import agent_eval
 from holdfast.errors import ConfigurationError
 from holdfast.models.message import Usage
 from holdfast.tasks.agents import command_agent
@@ -232,3 +233,24 @@ def test_a_result_that_was_cut_off_is_an_error(subtype):
 def test_output_that_is_not_the_json_that_was_asked_for_is_an_error():
     assert read_output(b'{"result": "cut o', "json", 0.0).error == "the output is not valid JSON"
     assert read_output(b"", "json", 0.0).error == ""
+
+
+@pytest.mark.parametrize("count", [10**30, 10**13, -1, 1.5, "12", True, [3]])
+@pytest.mark.parametrize("key", ["input_tokens", "cache_read_input_tokens"])
+def test_tokens_that_cannot_be_meant_are_unknown_and_not_none(count, key):
+    """Neither 0 nor a guess: what else it says of them is no basis for an exact cost either."""
+    usage = {"input_tokens": 4, "output_tokens": 5, key: count}
+    found = read_output(lines({"type": "result", "result": "done", "usage": usage}), "json", NOW)
+    assert (found.text, found.error, found.usage) == ("done", "", None)
+    assert "tokens are unknown" in found.odd_usage
+    found = read_output(lines({"type": "turn.completed", "usage": usage}), "stream-json", NOW)
+    assert bool(found.odd_usage) is (key == "input_tokens")
+
+
+def test_experiments_19_a_cost_of_odd_tokens_is_a_lower_bound(holdfast, tmp_path):
+    """The session warns, and the report does not give an exact cost."""
+    script = "print(json.dumps({'result': 'done', 'usage': {'input_tokens': 10**30, 'output_tokens': 5}}))"
+    model = {"provider": "command", "model": "tiny", "price": {"input": 1, "output": 1}}
+    eval_ = agent_eval(tmp_path, script, agent={"output": "json"}, models={"m": model})
+    assert "its tokens are unknown" in holdfast("run", eval_, "--run-dir", "r", code=0).err
+    assert holdfast.json("report", "r", code=0)["usage_is_partial"] is True

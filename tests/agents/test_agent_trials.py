@@ -81,6 +81,21 @@ def test_the_patch_can_be_applied(holdfast, tmp_path):
     assert not (template / "docs" / "a.txt").exists()
 
 
+def test_the_patch_of_a_workspace_with_other_repositories_in_it_can_be_applied(holdfast, tmp_path):
+    """Git refuses a patch with a path in `.git`: their files are in it, and their own data are not."""
+    template = make_template(tmp_path, {"main.py": "x\n", "old/.git": "gitdir: elsewhere\n"})
+    script = (
+        "import subprocess\nsubprocess.run(['git', 'init', '-q', 'a/sub'], check=True)\n"
+        "Path('a/sub/new').write_text('n')\nPath('b').mkdir()\nPath('b/.git').write_text('gitdir: x')\n"
+        "Path('c').mkdir()\nPath('c/.GIT').write_text('x')\nPath('old/.git').unlink()\nprint('done')"
+    )
+    holdfast("run", agent_eval(tmp_path, script), "--run-dir", "r", code=0)
+    (patch,) = (tmp_path / "r" / "artifacts").glob("*/diff.patch")
+    subprocess.run(["git", "apply", "-p1", str(patch)], cwd=template, check=True)
+    assert (template / "a" / "sub" / "new").read_text() == "n"
+    assert [one["path"] for one in answer(holdfast)["value"]["changed_files"]] == ["a/sub/new"]
+
+
 def test_the_environment_is_clean_and_a_key_in_it_is_never_written(holdfast, tmp_path):
     """Experiments 3."""
     make_template(tmp_path)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import shutil
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from gate_world import MODEL, make_rows
 
 from holdfast.engine.dependencies.choosing import Dependency, are_finished
 from holdfast.run.core.axes.choices import waiting_reason
+from holdfast.run.core.layout import Layout
+from holdfast.run.core.result_file import read_results, write_result_file
 from holdfast.run.fold.run_fold import Group
 from holdfast.run.fold.states import State
+from holdfast.storage import RealFileSystem
 
 TIERS = {"T0": {"prompt": "{question}"}, "T1": {"prompt": "{axes.tier} {axes.part}: {question}"}}
 AXES: dict[str, Any] = {"tier": TIERS, "part": ["a", "b"]}
@@ -434,6 +439,98 @@ def test_experiments_15_from_score_on_a_value_that_depends_on_others_asks_nothin
     assert sum(trial["attempt"] == 2 for trial in world.trials() if trial["axes"]["tier"] == "T5") == 8
 
 
+@pytest.mark.parametrize("how", ["run", "resume", "or-resume"])
+@pytest.mark.parametrize(("stage", "code", "answers"), [("solve", 75, 16), ("score", 0, 24)])
+def test_experiments_14_until_a_stage_where_values_depend_on_others(world, how, stage, code, answers):
+    """Values that wait for scores wait for a later session; once the scores are there, they are chosen as ever."""
+    best(world, {"one": "yes", "zero": "no"})
+    if how != "run":
+        world.begin()
+    if how == "resume":
+        world("resume", "r", "--until", stage, code=code)
+    else:
+        world.run("--until", stage, *(["--or-resume"] if how == "or-resume" else []), code=code)
+    assert len(world.records("answer")) == answers
+    assert len(notes(world)) == (stage == "score")
+    again = world("resume", "r", "--until", stage, code=code if stage == "solve" else 0)
+    assert "Traceback" not in again.err and len(world.records("answer")) == answers
+    world("resume", "r", code=0)
+    status = world.status()
+    assert (status["state"], status["finished"], status["calls"]["made"]) == ("complete", 24, 24)
+    # Nothing is left to choose, so every stage is passed.
+    world("resume", "r", "--until", stage, code=0)
+
+
+def lose_journal(world) -> None:
+    shutil.rmtree(world.run_dir / "journal")
+    for path in world.run_dir.glob(".index*"):
+        path.unlink()
+
+
+def rerun_with_more(world) -> set[str]:
+    """What T5 was asked with after a resume, in which T0 would be the better one over all samples."""
+    world.write_rows(make_rows(12))
+    world("resume", "r", "--config", world.write(), code=0)
+    five = [row for row in world.json("show", "r", code=0)["trials"] if row["axes"]["tier"] == "T5"]
+    assert len(five) == 24
+    return {row["input"].split()[0] for row in five}
+
+
+SCRIPT = {
+    f"{tier} q{number}": "yes" if (number < 5) == (tier == "one") else "no"
+    for number in range(12, 0, -1)
+    for tier in ("zero", "one")
+}
+"""T1 is right on the first four samples, and T0 on all others."""
+
+
+def test_recovery_13_a_choice_is_kept_by_a_repair_without_a_journal(world):
+    """Result files say what was chosen for their trials: later trials are run with that, and nothing is mixed."""
+    best(world, SCRIPT)
+    world.data["result_files"] = True
+    world.run()
+    (before,) = notes(world)
+    lose_journal(world)
+    told = world.json("repair", "r", code=0)
+    assert told["after"] == 24 and "tier T5 takes T1" in str(told["changes"])
+    (after,) = notes(world)
+    assert after["data"]["chosen"] == before["data"]["chosen"] == "T1"
+    assert world.json("repair", "r", code=0)["changes"] == []
+    assert rerun_with_more(world) == {"one"}
+
+
+def spoil(world, change) -> None:
+    """Writes result files of T5 anew; `change` gets their records in order."""
+    fs, layout = RealFileSystem(), Layout(world.run_dir)
+    found = [one for one in read_results(layout) if one.trial.axes["tier"] == "T5"]
+    for number, one in enumerate(sorted(found, key=lambda one: one.trial.at)):
+        write_result_file(fs, layout, msgspec.structs.replace(one.trial, chosen=change(number)), one.answer)
+
+
+def test_recovery_16_results_with_another_choice_are_listed_and_not_recorded(world):
+    """What most files say counts; the others are named with both values."""
+    best(world, {"one": "yes", "zero": "no"})
+    world.data["result_files"] = True
+    world.run()
+    spoil(world, lambda number: {"tier": "T0" if number == 7 else "T1"})
+    lose_journal(world)
+    told = world.json("repair", "r", code=1)
+    assert told["after"] == 23
+    assert "it was made with T0 as the choice for tier T5; the choice of the run is T1" in str(told["faults"])
+    assert world.status()["choices"][0]["chosen"] == "T1"
+
+
+def test_recovery_13_a_choice_that_nobody_knows_is_named(world):
+    """As in files of runs that did not say it."""
+    best(world, {"one": "yes", "zero": "no"})
+    world.data["result_files"] = True
+    world.run()
+    spoil(world, lambda _: {})
+    lose_journal(world)
+    told = world.json("repair", "r", code=0)
+    assert "t · m: which value was chosen for tier T5 is lost, and 8 results were made with it" in str(told["notes"])
+
+
 def test_a_fork_keeps_a_choice_that_holds(world):
     """All that the choice rests on is kept: so is the choice, and what came of it; else it is made anew."""
     best(world, {"one": "yes", "zero": "no"})
@@ -533,3 +630,16 @@ def test_experiments_a_value_that_no_trial_has_is_named_with_those_that_there_ar
     assert 'No trial has the tier "T9".' in grid("rescore", "r", "--where", "tier=T9", code=2).err
     found = grid("show", "r", "--where", "tier=T9 or tier=T0", code=0)
     assert "No trial has" not in found.out + found.err
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [("exact<1", "1 trial was run again because of its scores"), ("sample=s1", "1 trial was run again by name")],
+)
+@pytest.mark.parametrize("stage", ["solve", "score"])
+def test_experiments_15_trials_selected_by_their_scores_are_named_in_the_report(world, where, said, stage):
+    """From whichever stage on they are attempted once more: who gets a second chance is no chance."""
+    world.run()
+    world("resume", "r", "--from", stage, "--where", where, code=0)
+    assert f"{said}: the scores above are not those of first attempts" in world("report", "r", code=0).out
+    assert world.json("verify", "r", code=0)["ok"]

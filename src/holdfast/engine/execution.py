@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from holdfast.engine.dependencies.waves import Waves, has_dependencies, recall_choices
+from holdfast.engine.dependencies.waves import Waves, has_dependencies, recall_choices, startable_now
 from holdfast.engine.events import (
     ADMISSION,
     FAILURE_BESIDE_JOURNAL,
@@ -64,7 +64,7 @@ from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.errors import PAUSED_EXIT_CODE, HoldfastError, ResumeAborted, RunGone, RunHeld, StorageFailure, UsageError
 from holdfast.event_type import Event
 from holdfast.run.core.prices import Prices
-from holdfast.run.core.records import ODD_REPLIES, MarkRecord
+from holdfast.run.core.records import ODD_REPLIES, SCORE_STAGE, MarkRecord
 from holdfast.run.drift.served_names import names_on_record
 from holdfast.run.fold.rows.trial_row import PAUSED
 from holdfast.run.fold.states import SAME_ERROR, State, StateCounts
@@ -195,6 +195,9 @@ class Execution:
         )
         self.settings.listen(self._apply_settings)
         self._odd_replies = ReplyWarnings(self.events, session.sink.put, session.reader.unmetered_models())
+        recall_choices(prepared, session.reader)
+        self._waves = self._make_waves()
+        """By task and model, of the tasks that have axis values which depend on others."""
         self.progress = self._make_progress()
         # Subscribed first: a trial is counted before any observer gets its event.
         self.progress.observe(self.events)
@@ -214,9 +217,6 @@ class Execution:
             seed=prepared.spec.seed,
         )
         self._runner = self._make_runner(rng or random.Random(), reuse, history)  # noqa: S311 - jitter
-        recall_choices(prepared, session.reader)
-        self._waves: dict[TrialGroup, Waves] = {}
-        """By task and model, of the tasks that have axis values which depend on others."""
         self._sequences = [self._queue(sequence) for sequence in self._remaining_trials()]
         self._refusal = ""
         """Why the run may not continue as it was resumed, if that came out only now."""
@@ -254,7 +254,7 @@ class Execution:
         """How many trials this session runs, unless it is stopped."""
         fold, selection = self._session.reader.fold, self._selection
         if selection.until:
-            return sum(1 for sequence in self._remaining_trials() for _ in filter(selection.takes, sequence.trials()))
+            return sum(1 for sequence in self._until_stage() for _ in filter(selection.takes, sequence.trials()))
         if selection.remaining is not None:
             return len(selection.remaining) + selection.again
         groups = fold.counts_by_group().items() if selection.redone_tasks & fold.stopped.keys() else ()
@@ -349,13 +349,29 @@ class Execution:
         return self._models[name]
 
     def _remaining_trials(self) -> list[TrialSequence]:
+        return [self._sequence(self._first_wave(task, model), model) for task, model in self._running_groups()]
+
+    def _until_stage(self) -> list[TrialSequence]:
+        """The trials that a session comes to which leaves them after a stage."""
+        if self._selection.until == SCORE_STAGE:
+            # Its scores decide which values are chosen, so it comes to all of them.
+            return [self._sequence(task, model) for task, model in self._running_groups()]
+        fold = self._session.reader.fold
+        return [self._sequence(startable_now(task, model, fold), model) for task, model in self._running_groups()]
+
+    def _running_groups(self) -> Iterator[tuple[PlannedTask, str]]:
         stopped = self._session.reader.fold.stopped.keys() - self._selection.redone_tasks
-        return [
-            self._sequence(self._first_wave(task, model), model)
-            for task in self._prepared.tasks
-            if task.name not in stopped
-            for model in task.models
-        ]
+        return ((task, model) for task in self._prepared.tasks if task.name not in stopped for model in task.models)
+
+    def _make_waves(self) -> dict[TrialGroup, Waves]:
+        session = self._session
+        return {
+            (task.name, model): Waves(
+                task, model, self._scheduler, session.sink, self.events, self._trials_of, session.counts.ask
+            )
+            for task, model in self._running_groups()
+            if has_dependencies(task)
+        }
 
     def _needed(self, task: PlannedTask, model: OpenModel) -> tuple[Limit, ...]:
         """What a trial needs to start: the capacity of its first stage."""
@@ -372,12 +388,8 @@ class Execution:
 
     def _first_wave(self, task: PlannedTask, model: str) -> PlannedTask:
         """The task without the values that depend on others, whose trials follow."""
-        if not has_dependencies(task):
-            return task
-        session = self._session
-        waves = Waves(task, model, self._scheduler, session.sink, self.events, self._trials_of, session.counts.ask)
-        self._waves[task.name, model] = waves
-        return waves.first
+        waves = self._waves.get((task.name, model))
+        return waves.first if waves is not None else task
 
     def _trials_of(self, task: PlannedTask, model: str) -> Iterator[PlannedTrial]:
         """The trials of a task and model that this session runs."""

@@ -83,6 +83,8 @@ class ProgramEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: dict[str, int] = {}
     cut: list[str] = []
     """Which of its outputs were longer than their cap."""
+    unwritten: str = ""
+    """Why not all that it printed could be written to its files; empty if all of it was."""
     most_processes: int = 0
     left: int = 0
     """How many of its processes could not be ended."""
@@ -122,6 +124,8 @@ async def run_program(program: Program) -> ProgramEnd:
     for name in ("ended.json", "processes.json"):
         (program.state / name).unlink(missing_ok=True)
     write_invocation(program.state, Invocation(token=token, boot=this_process().boot))
+    # How it ends is known to a later session also if the disk is full by then.
+    (program.state / supervisor_main.ENDED_NEW).write_bytes(bytes(supervisor_main.ENDED_BYTES))
     process = await _start_supervisor(program)
     try:
         report = await _report_of(process, _orders(program, token))

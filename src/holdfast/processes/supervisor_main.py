@@ -27,6 +27,8 @@ _LOOK_SECONDS = 0.2
 _PIPE_BYTES = 1 << 16
 _KILL_SECONDS = 10.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+ENDED_NEW, ENDED_BYTES = "ended.json.new", 4096
+"""Where the end of a program is written before the file gets its name, and how much room that has from the start."""
 _PIDFD_OPEN = getattr(os, "pidfd_open", None)
 
 
@@ -158,6 +160,7 @@ class CappedFile:
         self._redaction, self._head = Redaction(needles), cap // 2
         self._tail_bytes, self._tail, self.bytes = cap - cap // 2, b"", 0
         self.is_full = False
+        self.unwritten = ""
 
     def write(self, data: bytes) -> None:
         self.bytes += len(data)
@@ -184,9 +187,11 @@ class CappedFile:
 
     def _append(self, data: bytes) -> None:
         # A full disk must not end the supervision.
-        with contextlib.suppress(OSError):
+        try:
             while data:
                 data = data[self._file.write(data) :]
+        except OSError as error:
+            self.unwritten = self.unwritten or error.strerror or str(error)
 
 
 # The tree of files, after the end.
@@ -406,6 +411,7 @@ class Supervisor:
             "cause": cause,
             "bytes": {name: stream.bytes for name, stream in self.streams.items()},
             "cut": [name for name, stream in self.streams.items() if stream.is_full],
+            "unwritten": next((stream.unwritten for stream in self.streams.values() if stream.unwritten), ""),
             "most_processes": self._most,
             "left": self.left,
             "tree": tree_digest(self.orders["tree"]) if self.orders.get("tree") else "",
@@ -466,6 +472,19 @@ def replace_json(path: str, value: Any) -> None:
         os.replace(f"{path}.new", path)  # noqa: PTH105
 
 
+def _write_end(state: str, ended: dict[str, Any]) -> None:
+    """Writes how the program ended, into a file that has its place on the disk since before the program started."""
+    path = f"{state}/{ENDED_NEW}"
+    try:
+        # The program may have put a link in its place.
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
+            file.write(json.dumps(ended).encode())
+            file.truncate()
+        os.replace(path, f"{state}/ended.json")  # noqa: PTH105
+    except OSError:
+        replace_json(f"{state}/ended.json", ended)
+
+
 def _read_orders() -> dict[str, Any] | None:
     """The orders, and nothing of what follows them in the pipe; None where the runner ended before they were whole."""
     length = b""
@@ -493,7 +512,7 @@ def main() -> None:
     supervisor.start()
     supervisor.run()
     ended = supervisor.ended()
-    replace_json(f"{supervisor.state}/ended.json", ended)
+    _write_end(supervisor.state, ended)
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(ended).encode() + b"\n")
 

@@ -67,8 +67,18 @@ def _value_problems(place: str, entry: AxisValue, task: TaskSpec, spec: EvalSpec
     for path in entry.files:
         if not _is_inside(path):
             yield f"{place}.files has {describe_value(path)}, which is not a path inside the workspace"
+    for path, other in _same_places(entry.files):
+        both = f"{describe_value(path)} and {describe_value(other)}"
+        yield f"{place}.files has {both}, which are the same place; keep one"
     if entry.scorer is not None and not entry.best_of:
         yield f"{place}.scorer decides which value of best_of is chosen, and there is no best_of; remove scorer"
+
+
+def _same_places(files: Collection[str]) -> Iterator[tuple[str, str]]:
+    spelled: dict[str, str] = {}
+    for path in files:
+        if (other := spelled.setdefault(_usual_path(path), path)) != path:
+            yield other, path
 
 
 def _is_inside(path: str) -> bool:
@@ -84,10 +94,16 @@ def _clashes(place: str, entries: Entries) -> Iterator[str]:
     for field in ("files", "args"):
         owners: dict[str, str] = {}
         for axis, values in entries.items():
-            for name in dict.fromkeys(name for entry in values.values() for name in getattr(entry, field)):
+            names = (name for entry in values.values() for name in getattr(entry, field))
+            for name in dict.fromkeys(map(_usual_path, names) if field == "files" else names):
                 if owners.setdefault(name, axis) != axis:
                     both = f"values of {owners[name]} and of {axis} both give {field}.{name}"
                     yield f"{place}: {both}; give it on one axis only"
+
+
+def _usual_path(path: str) -> str:
+    """A place in the workspace as it is usually spelled: `./a//b` is `a/b`."""
+    return str(PurePosixPath(path))
 
 
 def filter_problems(place: str, task: TaskSpec, axes: Axes) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Answers that are empty, and replies that were cut off: the most usual reasons for a score that means nothing.
+"""Answers that are empty or not whole, and replies that were cut off: why a score may mean nothing.
 
 The session that gets such a reply leaves a note in the journal. Only where there is one are answers looked at.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.models.reasoning_text import without_reasoning
-from holdfast.run.core.records import CUT_OFF_REPLY, EMPTY_REPLY, REPLY_NOTE, AnswerRecord
+from holdfast.run.core.records import CUT_ANSWER, CUT_OFF_REPLY, EMPTY_REPLY, REPLY_NOTE, AnswerRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 
@@ -17,13 +17,16 @@ _MOST_READ = 5000
 
 
 def odd_answer_notes(reader: RunReader) -> Iterator[str]:
-    """A sentence about empty answers, and one about replies that were cut off."""
+    """Sentences about empty answers, replies that were cut off, and answers that are not whole."""
     noted = _noted(reader)
     if EMPTY_REPLY in noted:
         yield from _empty_answers(reader, ", ".join(sorted(noted[EMPTY_REPLY])))
     if CUT_OFF_REPLY in noted:
         models = ", ".join(sorted(noted[CUT_OFF_REPLY]))
         yield f"some replies of {models} were cut off at max_tokens (finish reason: length)"
+    if CUT_ANSWER in noted:
+        models = ", ".join(sorted(noted[CUT_ANSWER]))
+        yield f"some answers of {models} are not whole (patch_cut or message_cut in their values), and were scored so"
 
 
 def _noted(reader: RunReader) -> dict[str, set[str]]:

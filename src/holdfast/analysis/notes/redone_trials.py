@@ -11,14 +11,14 @@ from collections import Counter
 
 import msgspec
 
-from holdfast.run.core.records import BY_NAMES, BY_SCORES, REDO_NOTE, AnswerRecord
+from holdfast.run.core.records import BY_NAMES, BY_SCORES, REDO_NOTE, AnswerRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
 from holdfast.terminal.text import quantity
 
 
 class RedoneTrials(msgspec.Struct, frozen=True):
-    """How many answers that count are those of finished trials that `--redo` has run again, by what selected them."""
+    """How many results that count are those of finished trials that were run again, by what selected them."""
 
     by_scores: int = 0
     by_other_results: int = 0
@@ -45,7 +45,7 @@ def redone_trials(reader: RunReader) -> RedoneTrials:
         return RedoneTrials()
     planned = {(entry.task, entry.model) for entry in reader.fold.plan}
     found = Counter(
-        _redone_by(reader, trial) for trial in reader.fold.answered_again() if trial.standing.group[:2] in planned
+        _redone_by(reader, trial) for trial in reader.fold.attempted_again() if trial.standing.group[:2] in planned
     )
     scores, names = found.pop(BY_SCORES, 0), found.pop(BY_NAMES, 0)
     return RedoneTrials(scores, found.total() - found[""], names)
@@ -55,4 +55,9 @@ def _redone_by(reader: RunReader, trial: FoldedTrial) -> str:
     """What a trial was selected by; empty if its answer is not from such an attempt."""
     records = (reader.read(placed.line) for placed in reader.lines_of(trial, "answer"))
     answers = [one for one in records if isinstance(one, AnswerRecord) and one.attempt == trial.row.answer_of]
-    return answers[-1].redone_by if answers else ""
+    if answers and (redone_by := answers[-1].redone_by):
+        return redone_by
+    # Its answer may be that of the first attempt, and only its scores are not.
+    ends = (reader.read(placed.line) for placed in reader.lines_of(trial, "trial"))
+    own = [one.redone_by for one in ends if isinstance(one, TrialRecord) and one.attempt == trial.row.counted]
+    return own[-1] if own else ""

@@ -8,7 +8,7 @@ and say what they wait for. Tasks whose values depend on nothing have no waves, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import chain
 
 from holdfast.engine.dependencies.choosing import Dependency, choose
@@ -20,6 +20,7 @@ from holdfast.engine.scheduling.scheduler import RunTrial, Scheduler, TrialQueue
 from holdfast.engine.trials.record_sink import RecordSink
 from holdfast.run.core.axes.choices import AxisChoice
 from holdfast.run.fold.reader import RunReader, chosen_values
+from holdfast.run.fold.run_fold import RunFold
 
 TrialsOf = Callable[[PlannedTask, str], Iterator[PlannedTrial]]
 """Gives the trials of a task and model that a session runs."""
@@ -39,6 +40,38 @@ def has_dependencies(task: PlannedTask) -> bool:
     return task.task.grid is not None and task.listed is None and bool(task.task.grid.dependencies)
 
 
+def startable_now(task: PlannedTask, model: str, fold: RunFold) -> PlannedTask:
+    """A task with the combinations that need no score which is still to come."""
+    if not has_dependencies(task):
+        return task
+    own = task.for_model(model)
+    undecided = (one for one in _dependencies(own, model) if one.key not in task.choices and choose(fold, one) is None)
+    return _without(own, undecided)
+
+
+def count_undecided(prepared: PreparedEval, fold: RunFold) -> int:
+    """How many trials of a plan wait for scores that are still to come."""
+    return sum(
+        task.planned_of(model) - startable_now(task, model, fold).planned_of(model)
+        for task in prepared.tasks
+        if has_dependencies(task)
+        for model in task.models
+    )
+
+
+def _dependencies(task: PlannedTask, model: str) -> Iterator[Dependency]:
+    grid = task.task.grid
+    for axis, values in (grid.dependencies if grid is not None else {}).items():
+        for value, entry in values.items():
+            if any(axes[axis] == value for axes in task.axes):
+                yield Dependency(task, model, axis, value, entry)
+
+
+def _without(task: PlannedTask, dependencies: Iterable[Dependency]) -> PlannedTask:
+    waiting = {(one.axis, one.value) for one in dependencies}
+    return task._replace(axes=tuple(axes for axes in task.axes if waiting.isdisjoint(axes.items())))
+
+
 class Waves:
     """The waves of one task and model: the later ones follow the first in its queue."""
 
@@ -55,18 +88,11 @@ class Waves:
         self._task, self._model = task.for_model(model), model
         self._scheduler, self._sink, self._events = scheduler, sink, events
         self._trials_of, self._ask_run = trials_of, ask_run
-        self._waiting = {one.key: (one, self._with_value(one)) for one in self._dependencies()}
+        self._waiting = {one.key: (one, self._with_value(one)) for one in _dependencies(self._task, model)}
         """Every value that depends on others, and the task with its combinations alone."""
         self._queue: TrialQueue[PlannedTrial] | None = None
         self._active = 0
         self._is_exhausted = self._is_advancing = False
-
-    def _dependencies(self) -> Iterator[Dependency]:
-        grid = self._task.task.grid
-        for axis, values in (grid.dependencies if grid is not None else {}).items():
-            for value, entry in values.items():
-                if any(axes[axis] == value for axes in self._task.axes):
-                    yield Dependency(self._task, self._model, axis, value, entry)
 
     def _with_value(self, one: Dependency) -> PlannedTask:
         axes = tuple(axes for axes in self._task.axes if axes[one.axis] == one.value)
@@ -75,9 +101,7 @@ class Waves:
     @property
     def first(self) -> PlannedTask:
         """The task with the combinations that depend on nothing."""
-        waiting = {(one.axis, one.value) for one, _ in self._waiting.values()}
-        axes = tuple(axes for axes in self._task.axes if waiting.isdisjoint(axes.items()))
-        return self._task._replace(axes=axes)
+        return _without(self._task, (one for one, _ in self._waiting.values()))
 
     def follow(self, queue: TrialQueue[PlannedTrial]) -> None:
         """Has the later waves follow the trials of a queue."""

@@ -127,6 +127,10 @@ class Caller:
             ReplyWarnings(events), ServedModels(NamesOnRecord(), events)
         )
 
+    def note_cut_answer(self, model: OpenModel, text: str) -> None:
+        """Takes note of an answer that is not whole."""
+        self._warnings.note_cut_answer(model, text)
+
     async def call(
         self,
         model: OpenModel,

@@ -15,7 +15,7 @@ from holdfast.models.errors import excerpt
 from holdfast.models.finish_reasons import is_known_reason
 from holdfast.models.message import UNKNOWN_USAGE, Reply
 from holdfast.models.reasoning_text import without_reasoning
-from holdfast.run.core.records import CUT_OFF_REPLY, EMPTY_REPLY, REPLY_NOTE, NoteRecord
+from holdfast.run.core.records import CUT_ANSWER, CUT_OFF_REPLY, EMPTY_REPLY, REPLY_NOTE, NoteRecord
 
 FINISH, SCHEMA = "finish", "response_schema"
 CUT_OFF = "length"
@@ -56,6 +56,10 @@ class ReplyWarnings:
     def note_schema(self, model: OpenModel) -> None:
         """Takes note of a reply that was not held to the schema of its request, because its provider takes none."""
         self._warn(model.name, SCHEMA, "Its provider does not send a response_schema: replies may not fit it.")
+
+    def note_cut_answer(self, model: OpenModel, text: str) -> None:
+        """Takes note of an answer that is not all of what was said or done."""
+        self._warn(model.name, CUT_ANSWER, text)
 
     def _note_reason(self, model: str, reason: str) -> None:
         kind, known = f"{FINISH} {reason}", self.counts.get(model, {})

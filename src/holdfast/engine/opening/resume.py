@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.digests import file_digest
-from holdfast.engine.dependencies.waves import recall_choices
+from holdfast.engine.dependencies.waves import count_undecided, recall_choices
 from holdfast.engine.opening.comparing.growth import Growth, measure_growth
 from holdfast.engine.opening.comparing.offer import Offer
 from holdfast.engine.opening.earlier_targets import find_scores_that_hold
@@ -176,8 +176,9 @@ class _Resumption:
             return selection.is_finished
         if selection.remaining is not None:
             return not any(selection.takes(planned) for planned in all_trials(prepared))
-        counts = reader.fold.with_plan(plan_entries(prepared)).counts
-        return not len(selection.redo) and not selection.skipped_tasks and counts.to_run == len(selection.passed)
+        fold = reader.fold.with_plan(plan_entries(prepared))
+        left = fold.counts.to_run - count_undecided(prepared, fold)
+        return not len(selection.redo) and not selection.skipped_tasks and left == len(selection.passed)
 
     def _copy_inputs(self, reader: RunReader, plan: ResumePlan, prepared: PreparedEval) -> dict[str, Input]:
         """Copies the rows that are new, and the files of tasks that are new or not as they were."""

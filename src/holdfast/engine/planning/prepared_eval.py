@@ -74,7 +74,8 @@ class PreparedEval:
         """Raises ConfigurationError where the program of an agent is not on this machine; finished work needs none."""
         for task in self.tasks:
             if (check := getattr(task.task.solver, "check_program", None)) is not None:
-                check()
+                with _naming_agent(task.name):
+                    check()
 
     def provider(self, name: str) -> Provider:
         """The provider of a model, opened if it is not open yet.
@@ -368,7 +369,29 @@ def check_agents(prepared: PreparedEval) -> None:
                 hint="Give the model another provider, or the task an agent.",
             )
         if check_tools is not None:
-            check_tools()
+            with _naming_agent(task.name):
+                check_tools()
+            _check_axis_files(task.name, task.task)
+
+
+@contextlib.contextmanager
+def _naming_agent(task: str) -> Iterator[None]:
+    """Errors about fields of a task's agent name the task."""
+    try:
+        yield
+    except ConfigurationError as error:
+        if not error.message.startswith("agent."):
+            raise
+        raise ConfigurationError(f"{key_path('tasks', task)}.{error.message}", hint=error.hint) from None
+
+
+def _check_axis_files(name: str, task: Task) -> None:
+    """Raises ConfigurationError where a file of an axis value cannot be laid over the workspace."""
+    if not (files := list(axis_files(task.grid))) or (template := getattr(task.solver, "template", None)) is None:
+        return
+    from holdfast.tasks.workspaces.laid_files import LaidFile, check_laid_files  # noqa: PLC0415 - few tasks have them
+
+    check_laid_files(template, [LaidFile(axis_field(name, one), one.axis, one.path, one.source) for one in files])
 
 
 def check_agent_scorers(prepared: PreparedEval) -> None:

@@ -107,7 +107,7 @@ class Attempt:
             text=redact(found.text),
             value=redact_json(found.value),
             unscored=redact(found.unscored),
-            redone_by=self._environment.redone_by if self._planned.again else "",
+            redone_by=self._redone_by,
             about=self._trial.about(),
         )
         # Where a scorer may take long or cost money, the answer is durable before it begins.
@@ -116,6 +116,11 @@ class Attempt:
         else:
             self._sink.put(answer)
         return answer
+
+    @property
+    def _redone_by(self) -> str:
+        """What a finished trial was selected by that is attempted once more."""
+        return self._environment.redone_by if self._planned.again else ""
 
     async def _solve(self, grant: CapacityGrant) -> Answer | None:
         token = CURRENT_SCOPE.set(self._trial.root_scope)
@@ -242,6 +247,8 @@ class Attempt:
             samplings=self._samplings(unused),
             paused=paused,
             artifacts=self._artifacts() if status is not Status.UNFINISHED else {},
+            chosen=dict(trial.chosen),
+            redone_by=self._redone_by if self.answer is not None and self.answer.attempt < self._state.attempt else "",
         )
 
     def _artifacts(self) -> dict[str, str]:

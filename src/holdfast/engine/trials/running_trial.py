@@ -188,6 +188,10 @@ class RunningTrial:
         """The end of the attempt will cite these files in `artifacts/<trial>`, each by the digest of its content."""
         self.artifacts |= files
 
+    def note_cut_answer(self, text: str) -> None:
+        """Warns that an answer of the model is not whole, and has the report say so."""
+        self._environment.caller.note_cut_answer(self._asked.model, text)
+
     @property
     def run_root(self) -> Path:
         """The directory of the run on this machine.

@@ -515,6 +515,10 @@ class TrialRecord(Record, frozen=True):
     """Of a result of another tool: where it was, what it cost by that tool's own figures, and every field that has no
     place elsewhere in the records, as it was.
     """
+    chosen: dict[str, str] = {}
+    """By axis, the value that was chosen for that of the trial, where it depends on others."""
+    redone_by: str = ""
+    """As of an answer, where a finished trial was attempted once more with the answer that it had."""
 
 
 FAILURE = "failure"
@@ -525,8 +529,8 @@ FAILURES = "failures"
 
 REPLY_NOTE = "reply"
 """The kind of a note about replies of a model, which are kept although something is wrong with them."""
-EMPTY_REPLY, CUT_OFF_REPLY = "empty", "cut off"
-"""What such a note is about, where the reply is empty, or reached its longest length."""
+EMPTY_REPLY, CUT_OFF_REPLY, CUT_ANSWER = "empty", "cut off", "cut answer"
+"""What such a note is about, where the reply is empty, or reached its longest length, or the answer is not whole."""
 ODD_REPLIES = "odd_replies"
 """Where the ledger of a session's end counts them, by model and by what they are about."""
 

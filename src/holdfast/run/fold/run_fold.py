@@ -541,9 +541,9 @@ class RunFold:
             known = known._replace(reason=RUNNING)
         return FoldedTrial(unpack_key(key), known, row, places)
 
-    def answered_again(self) -> Iterator[FoldedTrial]:
-        """The trials of which not the first attempt gave the answer that they have."""
-        for row in self._rows(" WHERE answer > 1"):
+    def attempted_again(self) -> Iterator[FoldedTrial]:
+        """The trials of which not the first attempt gave the answer or the scores that they have."""
+        for row in self._rows(" WHERE answer > 1 OR counted > 1 OR counted < -1"):
             yield self._trial(*row)
 
     def trials_in_order(self, *states: State) -> Iterator[FoldedTrial]:

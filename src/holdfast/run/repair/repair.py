@@ -4,6 +4,7 @@
 - A copy of an input that is damaged or missing is made again, if its original is still the same.
 - An intact result file whose trial has no such recorded end is recorded, marked `source: artifact`, in a separate
   session. A damaged file is listed, and never becomes a verdict; where file and journal differ, the journal wins.
+- A choice between axis values that only result files know is recorded as they have it.
 - Where no journal is left, or no session record in it, the session is rebuilt from `config.yaml`.
 
 Before anything is replaced, its bytes are in a new directory `backup-<n>`. A second repair finds nothing to do.
@@ -24,6 +25,7 @@ import msgspec
 from holdfast.errors import ConfigurationError, NotARun, StorageFailure
 from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.message import UNKNOWN_USAGE
+from holdfast.run.core.axes.choices import AxisChoice
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import REPLY_NOTE, UNKNOWN_DIGEST, Input, NoteRecord, PlanEntry
 from holdfast.run.core.result_file import ResultFileFault
@@ -34,6 +36,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.backup import Backup
 from holdfast.run.repair.cited_files import CitedFiles
 from holdfast.run.repair.derived_files import DerivedFiles
+from holdfast.run.repair.found_choices import FoundChoices
 from holdfast.run.repair.rebuild_journal import rebuild_journal
 from holdfast.run.repair.recording_session import Planner, RepairSession
 from holdfast.run.repair.result_file_comparison import (
@@ -123,6 +126,8 @@ class _RepairWork:
         self.unrepaired: list[str] = []
         """What is lost in the journal, and what a repair cannot mend."""
         self.session = 0
+        self.choices: list[AxisChoice] = []
+        """Choices between axis values that only result files know."""
         self._undo = ExitStack()
 
     def close(self) -> None:
@@ -153,7 +158,7 @@ class _RepairWork:
         self.missing += cited.lost
         self.changes.extend(cited.repair())
         self.changes.extend(derived.repair())
-        if session is not None and (results.new or session.is_new or self.losses):
+        if session is not None and (results.new or session.is_new or self.losses or self.choices):
             if session.is_new:
                 self.changes.append("A session record was rebuilt from the configuration.")
             make = self._note_losses(self._with_plan(session, results)).unless_changed(pins)
@@ -262,8 +267,12 @@ class _RepairWork:
 
     def _compare_results(self, session: RepairSession | None, reader: RunReader | None) -> ResultComparison:
         rejection = session.rejection if session else lambda trial: not_planned({}, trial)
+        known = reader.axis_choices() if reader is not None else {}
+        choices = FoundChoices(session.contents.plan if session else (), known, self.layout)
+        rejection, self.choices = choices.rejecting(rejection), choices.new
         results = self._undo.enter_context(closing(ResultComparison(self.layout, reader, rejection, self.tally)))
         results.run()
+        self.notes += choices.notes()
         return results
 
     def _with_plan(self, session: RepairSession, results: ResultComparison) -> RepairSession:
@@ -279,6 +288,10 @@ class _RepairWork:
     def _record(self, session: RunSession, results: ResultComparison) -> None:
         """Records the results that the journal has not, and ends the session."""
         try:
+            # Before the trials that were made with them.
+            for choice in self.choices:
+                session.sink.append(choice.as_note())
+                self.changes.append(f"A choice was recorded as result files have it: {choice.text()}.")
             # Queued many at a time, so that few frames have to be synced.
             records = results.records()
             while batch := list(islice(records, _RECORDS_AT_A_TIME)):

@@ -8,11 +8,12 @@ limits is an answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from holdfast.models.http.unreadable_usage import unknown_usage
 from holdfast.models.message import MOST_TOKENS, Usage
 from holdfast.tasks.agents.reset_time import reset_time
 
@@ -44,6 +45,8 @@ class AgentOutput(msgspec.Struct):
     text: str = ""
     session: str = ""
     usage: Usage | None = None
+    odd_usage: str = ""
+    """What is wrong with what it says of its tokens, if not all of it can be read: they are unknown then."""
     cost: float | None = None
     """What it says that its work has cost; kept as it is, and added to nothing."""
     model: str = ""
@@ -115,7 +118,7 @@ def _read_event(found: AgentOutput, event: dict[str, Any], messages: dict[str, U
         if item.get("type") == "agent_message" and isinstance(item.get("text"), str):
             found.text = item["text"]
     elif kind == "turn.completed":
-        found.usage = _added(found.usage, _codex_usage(event.get("usage")))
+        found.usage = _added(found.usage, _read_usage(found, event.get("usage"), _codex_usage))
         _forget_error(found)
     elif kind in {"error", "turn.failed"}:
         _read_error(found, event, now)
@@ -135,7 +138,7 @@ def _forget_error(found: AgentOutput) -> None:
 def _read_message(found: AgentOutput, message: dict[str, Any], messages: dict[str, Usage]) -> None:
     if isinstance(message.get("model"), str) and message["model"]:
         found.model = message["model"]
-    if (usage := _claude_usage(message.get("usage"))) is not None:
+    if (usage := _read_usage(found, message.get("usage"), _claude_usage)) is not None:
         # A message is printed once for each of its parts, each time with its whole usage.
         messages[str(message.get("id", len(messages)))] = usage
     content = message.get("content")
@@ -146,7 +149,7 @@ def _read_message(found: AgentOutput, message: dict[str, Any], messages: dict[st
 
 def _read_result(found: AgentOutput, event: dict[str, Any], now: float) -> None:
     said = next((event[key] for key in ("result", "response", "message") if isinstance(event.get(key), str)), None)
-    usage = _claude_usage(event.get("usage"))
+    usage = _read_usage(found, event.get("usage"), _claude_usage)
     found.usage = usage if usage is not None else found.usage
     cost = event.get("total_cost_usd", event.get("cost_usd", event.get("cost")))
     found.cost = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else found.cost
@@ -209,9 +212,26 @@ def _status_in_text(text: str) -> int | None:
 # Tokens.
 
 
+def _read_usage(found: AgentOutput, said: Any, read: Callable[[Any], Usage | None]) -> Usage | None:
+    """What an agent says of its tokens; None where it says nothing, or what cannot be meant."""
+    try:
+        return read(said)
+    except _OddCount:
+        found.odd_usage = unknown_usage(said)
+        return None
+
+
+class _OddCount(Exception):  # noqa: N818 - caught next to where it is raised
+    """A number of tokens that cannot be one."""
+
+
 def _count(usage: Mapping[str, Any], key: str) -> int:
     value = usage.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS else 0
+    if value is None:
+        return 0
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS:
+        return value
+    raise _OddCount(key)
 
 
 def _claude_usage(usage: Any) -> Usage | None:

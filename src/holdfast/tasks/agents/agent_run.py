@@ -13,23 +13,24 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from holdfast.models.errors import ModelError, RateLimited, excerpt
-from holdfast.models.message import Reply, Request, Usage
+from holdfast.models.message import UNKNOWN_USAGE, Reply, Request, Usage
 from holdfast.models.redaction import redact
 from holdfast.processes.completion import in_thread
 from holdfast.processes.program import LOST, ProgramEnd, run_program
 from holdfast.processes.supervisor_main import tree_digest
 from holdfast.tasks.agents.agent_output import TEXT, AgentOutput, read_output
 from holdfast.tasks.agents.agent_workspace import AgentWorkspace
-from holdfast.tasks.agents.artifacts import TrialArtifacts, read_own_file
+from holdfast.tasks.agents.artifacts import LONGEST_TEXT, TrialArtifacts, read_own_file
 from holdfast.tasks.agents.command_line import FreshWorkspace, filled, replay_script
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import set_wait, wait_until
 from holdfast.tasks.workspaces.capture import read_base
+from holdfast.tasks.workspaces.storage_errors import check_disk, storage_errors
 from holdfast.tasks.workspaces.tree_state import TreeReplaced, read_tree
 from holdfast.terminal.text import quantity
 
@@ -39,7 +40,6 @@ WORKSPACE = "workspace"
 """Under this name that has the workspace in which the agent has worked."""
 _LIMITED = "rate_limited"
 _ENDED = "ended.json"
-_MESSAGE_CHARACTERS = 200_000
 _NOT_STARTED = {126, 127}
 
 
@@ -47,6 +47,14 @@ class AgentGaveUp(ModelError):  # noqa: N818 - reads as a sentence where it is r
     """The agent could not work, as often as it was started."""
 
     kind = "agent"
+
+
+class _Said(NamedTuple):
+    """The final message of an agent."""
+
+    text: str
+    is_cut: bool = False
+    """Whether it is known not to be all of it."""
 
 
 class AgentRun:
@@ -58,6 +66,7 @@ class AgentRun:
         self._artifacts = TrialArtifacts(workspace.run, trial.key, trial.attempt)
         self._spent: Usage | None = None
         """By runs that came to nothing, or to a rate limit."""
+        self._odd_usage = ""
 
     @property
     def wait_until(self) -> float:
@@ -67,17 +76,22 @@ class AgentRun:
         """Raises:
         RateLimited: its account may not be used for a while.
         ModelError: it could not work.
+        StorageFailure: the disk is full, or fails.
         """
+        with storage_errors(self._directory.root):
+            return await self._call()
+
+    async def _call(self) -> Reply:
         if (unrecorded := await in_thread(self._unrecorded_end)) is not None:
             end, output = unrecorded
         if unrecorded is not None and not await self._why_in_vain(end, output):
             self._directory.prompt.unlink(missing_ok=True)
-            self._spend(output.usage)
+            self._spend(output)
             return await in_thread(self._reply, end, output, self._filled(self._agent.command))
         for _ in range(self._agent.tries):
             command = await self._command()
             end, output = await self._run(command)
-            self._spend(output.usage)
+            self._spend(output)
             if output.limited_until is not None and not self._is_done(end, output):
                 raise await self._limited(output, output.limited_until)
             why = await self._why_in_vain(end, output)
@@ -87,8 +101,9 @@ class AgentRun:
         error.usage = self._spent
         raise error
 
-    def _spend(self, usage: Usage | None) -> None:
-        if usage is not None:
+    def _spend(self, output: AgentOutput) -> None:
+        self._odd_usage = self._odd_usage or output.odd_usage
+        if (usage := output.usage) is not None:
             self._spent = usage if self._spent is None else self._spent + usage
 
     # The command.
@@ -135,7 +150,7 @@ class AgentRun:
     def _unrecorded_end(self) -> tuple[ProgramEnd, AgentOutput] | None:
         """How an agent has ended that had done its work when the runner was killed; None in every other case."""
         end = self._last_end()
-        if end is None or end.cause or (self._directory.state / _LIMITED).exists():
+        if end is None or end.cause or end.unwritten or (self._directory.state / _LIMITED).exists():
             return None
         data = read_own_file(self._directory.state / "stdout", self._most)
         output = read_output(data, self._agent.output, time.time())
@@ -165,6 +180,9 @@ class AgentRun:
             end = await run_program(program)
         finally:
             self._directory.prompt.unlink(missing_ok=True)
+        self._workspace.with_outputs(end, program.state)
+        if end.exit_code not in self._agent.exit_codes:
+            await in_thread(check_disk, program.state)
         return end, await in_thread(self._read_output, program.stdout)
 
     def _read_output(self, path: Path) -> AgentOutput:
@@ -191,7 +209,7 @@ class AgentRun:
             return end.text
         if output.error and output.is_outage:
             return f"was stopped by its service: {excerpt(output.error, 200)}"
-        if end.exit_code in _NOT_STARTED or any(end.bytes.values()) or output.error or self._message(output):
+        if end.exit_code in _NOT_STARTED or any(end.bytes.values()) or output.error or self._said(end, output).text:
             return ""
         return "" if await in_thread(self._has_changed) else f"{end.text} without having done anything"
 
@@ -204,9 +222,12 @@ class AgentRun:
         return True
 
     def _reply(self, end: ProgramEnd, output: AgentOutput, command: list[str]) -> Reply:
-        message = self._message(output)
+        said = self._said(end, output)
+        message = redact(said.text)[-LONGEST_TEXT:]
         files = self._keep_files(command)
         told: dict[str, Any] = {"ended": msgspec.to_builtins(end), "outputs": files, "session": output.session}
+        if said.is_cut or len(said.text) > LONGEST_TEXT:
+            told["message_cut"] = True
         if failed := self._failure(end, output):
             told["failed"] = failed
         if output.cost is not None:
@@ -222,13 +243,19 @@ class AgentRun:
             model=output.model,
             id=output.session,
             other={AGENT: told},
+            warnings={UNKNOWN_USAGE: self._odd_usage} if self._odd_usage else {},
         )
 
-    def _message(self, output: AgentOutput) -> str:
+    def _said(self, end: ProgramEnd, output: AgentOutput) -> _Said:
         """Its final message: from its structured output, from the file that it was given for it, or all it printed."""
-        own = read_own_file(self._output_file, 4 * _MESSAGE_CHARACTERS).decode("utf-8", "replace").strip()
-        said = output.text if output.is_structured and self._agent.output != TEXT else own or output.text
-        return redact(said or own)[-_MESSAGE_CHARACTERS:]
+        most = 4 * LONGEST_TEXT
+        data = read_own_file(self._output_file, most + 1)
+        own = data[:most].decode("utf-8", "replace").strip()
+        if output.is_structured and self._agent.output != TEXT and output.text:
+            return _Said(output.text)
+        if own:
+            return _Said(own, len(data) > most)
+        return _Said(output.text, not output.is_structured and "stdout" in end.cut)
 
     def _failure(self, end: ProgramEnd, output: AgentOutput) -> str:
         """Why the attempt has failed, if it has: the agent reports an error, or ended as none does that is done."""

@@ -21,6 +21,7 @@ from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.sandbox import Confinement, sandbox_named
 from holdfast.tasks.workspaces.capture import write_base
 from holdfast.tasks.workspaces.checkout import TemplateFile, check_out
+from holdfast.tasks.workspaces.storage_errors import check_disk, storage_errors, storage_failure
 from holdfast.tasks.workspaces.trial_directory import REPOSITORIES, WORKSPACES, TrialDirectory
 from holdfast.tasks.workspaces.workspace_template import PackedTemplate
 
@@ -54,8 +55,12 @@ class AgentWorkspace:
         Raises:
             SetupFailed: its setup command has failed.
             ConfigurationError: git has failed.
-            OSError: the disk failed.
+            StorageFailure: the disk is full, or fails.
         """
+        with storage_errors(self.directory.root):
+            return await self._prepare()
+
+    async def _prepare(self) -> dict[str, Any]:
         directory = self.directory
         try:
             await in_thread(directory.make)
@@ -90,6 +95,7 @@ class AgentWorkspace:
     async def _set_up(self, command: str) -> None:
         end = await self.run_shell(command, "setup")
         if end.exit_code != 0:
+            await in_thread(check_disk, self.directory.state)
             said = self.output_tail("setup", "stderr") or self.output_tail("setup", "stdout")
             raise SetupFailed(f"The setup command of the workspace {end.text}: {said[-SHOWN:]}".rstrip(": "))
 
@@ -99,9 +105,20 @@ class AgentWorkspace:
         state.mkdir(exist_ok=True)
         program = self.program(["/bin/sh", "-c", command], state)
         try:
-            return await asyncio.wait_for(run_program(program), _SHELL_SECONDS)
+            end = await asyncio.wait_for(run_program(program), _SHELL_SECONDS)
         except TimeoutError:
             return ProgramEnd(cause="limit time", seconds=_SHELL_SECONDS)
+        return self.with_outputs(end, state)
+
+    def with_outputs(self, end: ProgramEnd, state: Path) -> ProgramEnd:
+        """The end of a program whose outputs are in `state`.
+
+        Raises:
+            StorageFailure: not all of what it printed could be written.
+        """
+        if end.unwritten:
+            raise storage_failure(state, end.unwritten)
+        return end
 
     def program(self, command: list[str], state: Path, tree: Path | None = None) -> Program:
         """A command as a program: in the workspace, in its sandbox, with its limits."""

@@ -16,6 +16,9 @@ from typing import Any
 from holdfast.digests import content_digest
 from holdfast.storage.filesystem import RealFileSystem, write_atomically
 
+LONGEST_TEXT = 1_000_000
+"""Characters of a final message, and of a patch, that an answer has at most: a record holds several copies of it."""
+
 
 class TrialArtifacts:
     """Where the files of one attempt are kept."""

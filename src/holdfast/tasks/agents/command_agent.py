@@ -25,7 +25,7 @@ from holdfast.spec.whole_numbers import convert_arguments
 from holdfast.storage.operating_system import names_processes
 from holdfast.tasks.agents.agent_run import AGENT, WORKSPACE, AgentRun
 from holdfast.tasks.agents.agent_workspace import SHOWN, AgentWorkspace
-from holdfast.tasks.agents.artifacts import TrialArtifacts, cited_files
+from holdfast.tasks.agents.artifacts import LONGEST_TEXT, TrialArtifacts, cited_files
 from holdfast.tasks.agents.command_check import check_commands, check_program, command_warnings
 from holdfast.tasks.agents.placed_trial import PlacedTrial
 from holdfast.tasks.agents.rate_limit_waits import forget_waits
@@ -37,12 +37,16 @@ from holdfast.tasks.stages import Stage, WorkLost
 from holdfast.tasks.trial_interface import Trial
 from holdfast.tasks.workspaces.capture import capture_value, capture_workspace
 from holdfast.tasks.workspaces.git_command import git_command
+from holdfast.tasks.workspaces.storage_errors import check_disk, storage_errors
 from holdfast.tasks.workspaces.trial_directory import TrialDirectory, UsedWorkspace, remove_unfinished
 from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
 
 REVISION = 1
 """Raised whenever the same task gives an agent another workspace, another prompt or another answer."""
-_PATCH_CHARACTERS = 200_000
+_CUT = {
+    "message": "The final message of an agent is longer than what is kept of it, so its answer is not whole.",
+    "diff": "The patch of an agent's changes is not whole (patch_cut), so its answer is not whole either.",
+}
 _KEPT_ALWAYS, _LOST = "unfinished", "lost"
 
 
@@ -174,6 +178,10 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         return await in_thread(self._captured, place, artifacts, used)
 
     def _captured(self, place: AgentWorkspace, artifacts: TrialArtifacts, used: UsedWorkspace | None) -> dict[str, Any]:
+        with storage_errors(place.directory.root):
+            return self._taken(place, artifacts, used)
+
+    def _taken(self, place: AgentWorkspace, artifacts: TrialArtifacts, used: UsedWorkspace | None) -> dict[str, Any]:
         # An attempt that keeps the work of an earlier one finds what the checks of that one have made as well.
         if used is not None and used.attempt == place.attempt and (lost := place.directory.change_since(used)):
             return {_LOST: lost}
@@ -182,7 +190,8 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         raw = redact(found.patch.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         patch = raw.decode("utf-8", "replace")
         kept = artifacts.keep("diff.patch", raw)
-        return {**capture_value(found), "diff": patch[:_PATCH_CHARACTERS], "diff_file": kept}
+        value = {**capture_value(found), "diff": patch[:LONGEST_TEXT], "diff_file": kept}
+        return {**value, "patch_cut": True} if len(patch) > LONGEST_TEXT else value
 
     async def _check(
         self, place: AgentWorkspace, artifacts: TrialArtifacts, number: int, command: str
@@ -190,8 +199,11 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
         name = f"check-{number}"
         if not place.directory.workspace.is_dir() or place.directory.workspace.is_symlink():
             return {"command": command, "exit_code": None, "ended": "could not be run: the workspace is gone"}
-        end: ProgramEnd = await place.run_shell(command, name)
-        printed, kept = await in_thread(_kept_output, place, artifacts, name)
+        with storage_errors(place.directory.root):
+            end: ProgramEnd = await place.run_shell(command, name)
+            if end.exit_code != 0:
+                await in_thread(check_disk, place.directory.state)
+            printed, kept = await in_thread(_kept_output, place, artifacts, name)
         return {
             "command": command,
             "exit_code": end.exit_code,
@@ -200,7 +212,7 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
             "file": kept,
         }
 
-    def answer(self, trial: Trial, outcomes: Mapping[str, Any]) -> Answer:  # noqa: ARG002 - as every solver in stages
+    def answer(self, trial: Trial, outcomes: Mapping[str, Any]) -> Answer:
         """The answer, from the outcomes of all stages."""
         solved, captured = outcomes["solve"], outcomes["capture"]
         texts = {
@@ -209,6 +221,9 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
             "both": "\n\n".join(filter(None, (solved["message"], captured["diff"]))),
         }
         known = {name: value for name, value in solved.items() if name != WORKSPACE}
+        cut = {"message": solved.get("message_cut"), "diff": captured.get("patch_cut")}
+        if missing := [name for name in cut if cut[name] and self.agent.answer in {name, "both"}]:
+            cast("PlacedTrial", trial).note_cut_answer(_CUT[missing[0]])
         return Answer(texts[self.agent.answer], value={**captured, **known})
 
     def cited_artifacts(self, outcomes: Mapping[str, Any]) -> dict[str, str]:

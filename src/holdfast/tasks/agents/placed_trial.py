@@ -28,6 +28,9 @@ class PlacedTrial(Trial, Protocol):
     def cite_artifacts(self, files: Mapping[str, str]) -> None:
         """The end of the attempt will cite these files in `artifacts/<trial>`, each by the digest of its content."""
 
+    def note_cut_answer(self, text: str) -> None:
+        """Warns that an answer of the model is not whole, and has the report say so."""
+
     @property
     def run_root(self) -> Path:
         """The directory of the run on this machine."""

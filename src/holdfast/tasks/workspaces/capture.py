@@ -20,6 +20,7 @@ import msgspec
 
 from holdfast.tasks.workspaces.checkout import TemplateFile, extract, make_parents, shared_repository
 from holdfast.tasks.workspaces.git_command import git_command, run_git, safe_environment
+from holdfast.tasks.workspaces.storage_errors import check_disk
 from holdfast.tasks.workspaces.tree_state import (
     FILE,
     LINK,
@@ -284,6 +285,8 @@ def _diff(place: Path, cap: int) -> _Patch:
     timer.cancel()
     # One is the exit code where there are differences.
     error = "" if is_longer or process.returncode in {0, 1} else _diff_error(process.returncode)
+    if error:
+        check_disk(place)
     return _Patch(data[:cap], is_longer or bool(error), error)
 
 

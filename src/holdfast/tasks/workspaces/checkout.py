@@ -18,6 +18,8 @@ from typing import NamedTuple
 from holdfast.digests import file_digest
 from holdfast.errors import RunDamaged
 from holdfast.tasks.workspaces.git_command import run_git
+from holdfast.tasks.workspaces.storage_errors import storage_errors
+from holdfast.tasks.workspaces.tree_state import raise_shortage
 from holdfast.tasks.workspaces.trial_directory import REPOSITORIES, UNPACKED, WORKSPACES, TrialDirectory, remove_tree
 from holdfast.tasks.workspaces.workspace_template import (
     COMMIT,
@@ -56,6 +58,8 @@ class TemplateFile(NamedTuple):
                     raise RunDamaged(f"The template of a workspace ({place}) was changed.", hint="Restore it.")
                 _checked[place] = stamp
         except OSError as error:
+            with storage_errors(place):
+                raise_shortage(error)
             raise RunDamaged(
                 f"The template of a workspace ({place}) cannot be read: {error.strerror}.", hint="Restore it."
             ) from None

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from holdfast.errors import ConfigurationError
+from holdfast.tasks.workspaces.storage_errors import check_disk
 
 _SECONDS = 3600.0
 _SAFE = (
@@ -74,6 +75,7 @@ def run_git(
 
     Raises:
         GitFailed: it ended with an error.
+        StorageFailure: it ended with an error because the disk is full, or fails.
     """
     given: dict[str, Any] = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin or subprocess.DEVNULL}
     try:
@@ -88,8 +90,15 @@ def run_git(
             **given,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
+        _check_disk(cwd)
         raise GitFailed(f"git {arguments[0]} failed: {error}") from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        _check_disk(cwd, "\n".join(said))
         raise GitFailed(f"git {arguments[0]} failed: {said[-1] if said else f'exit code {done.returncode}'}")
     return done.stdout or b""
+
+
+def _check_disk(place: Path | None, said: str = "") -> None:
+    if place is not None:
+        check_disk(place, said)

@@ -58,8 +58,8 @@ class TreeState(msgspec.Struct):
 
 
 def raise_shortage(error: OSError) -> None:
-    """Raises an error that says nothing of the file: this process, or the machine, has too many files open."""
-    if error.errno in {errno.EMFILE, errno.ENFILE}:
+    """Raises an error that says nothing of the file: too many files are open, or the disk is full or fails."""
+    if error.errno in {errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO}:
         raise error
 
 
@@ -141,7 +141,8 @@ class _Reader:
         with os.scandir(fd) as entries:
             names = sorted(os.fsencode(entry.name) for entry in entries)
         for name in names:
-            if not prefix and name == _LEFT_OUT:
+            # Of every repository, at any depth and in any spelling: git takes no patch with such a path.
+            if name.lower() == _LEFT_OUT:
                 continue
             with self._counted():
                 found = os.stat(name, dir_fd=fd, follow_symlinks=False)

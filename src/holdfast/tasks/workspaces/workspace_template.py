@@ -30,6 +30,8 @@ COMMIT, OBJECTS, SHALLOW = "commit", "objects.pack", "shallow"
 _CHUNK = 1 << 20
 _LEFT_OUT = ".git"
 
+_LONGEST_NAME = 255
+
 
 class WorkspaceTemplate(msgspec.Struct, frozen=True):
     """Where a workspace comes from."""
@@ -217,7 +219,17 @@ def checked_place(place: str, field: str) -> str:
         ConfigurationError: it is outside of the workspace.
     """
     parts = PurePosixPath(place).parts
-    if not parts or parts[0] in {"/", _LEFT_OUT} or ".." in parts:
+    if parts and parts[0] == _LEFT_OUT:
+        raise ConfigurationError(
+            f"{field}: {place!r} is in .git, which belongs to the repository of the workspace.",
+            hint="Have `setup` change the repository.",
+        )
+    if any(len(os.fsencode(part)) > _LONGEST_NAME for part in parts):
+        raise ConfigurationError(
+            f"{field}: {place[:40]!r}… has a name of more than {_LONGEST_NAME} bytes, which no file can have.",
+            hint="Give it a shorter name.",
+        )
+    if not parts or parts[0] == "/" or ".." in parts:
         raise ConfigurationError(
             f"{field}: {place!r} is not a place in the workspace.", hint="Give a relative path without '..'."
         )
