@@ -122,6 +122,18 @@ SET_UP = {
         "total=False",
         "T.__total__ has changed: True → False",
     ),
+    "class that is registered with an abstract one": (
+        "import abc\nclass Text(abc.ABC): pass\nText.register(str)\n" + SOLVE.format("isinstance('', Text)"),
+        "register(str)",
+        "register(int)",
+        "Text (registered) has changed: str → int",
+    ),
+    "own class that is registered": (
+        "import abc\nclass Text(abc.ABC): pass\nclass A: p = 'one'\nText.register(A)\n" + SOLVE.format("[isinstance('', Text), Text]"),
+        "'one'",
+        "'two'",
+        "A.p has changed: 'one' → 'two'",
+    ),
     "class made by a call": (
         "import dataclasses\nA = dataclasses.make_dataclass('A', [('p', str, 'one')])\n" + SOLVE.format("A().p"),
         "'one'",
