@@ -20,7 +20,7 @@ from types import (
 )
 from typing import Any
 
-from holdfast.run.core.records import CODE, ORDER_OF, VALUE
+from holdfast.run.core.records import CODE, MEMBER, ORDER_OF, VALUE
 from holdfast.tasks.source.syntax import Definition, find_class
 from holdfast.tasks.source.values.class_members import counts_in_class, declares_something
 from holdfast.tasks.source.values.definition_parts import (
@@ -29,6 +29,7 @@ from holdfast.tasks.source.values.definition_parts import (
     module_of_code,
     namespace_of,
 )
+from holdfast.tasks.source.values.package_state import package_states
 from holdfast.tasks.source.values.running_source import SourceText, running_definition, source_lines
 from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode, order_node, shown_line
 from holdfast.tasks.source.values.text.code_text import (
@@ -72,6 +73,7 @@ class ReachedValues(ClassWalk):
             self._add_given_names()
         self._add_sources()
         self._add_python_options()
+        self._add_package_states()
         self._drop_orders()
         self._add_orders()
         written = {name for text in self._texts for name in text.written}
@@ -209,6 +211,12 @@ class ReachedValues(ClassWalk):
             self._put("assertions", TakenNode(VALUE, b"left out", "left out by python -O"))
         if sys.flags.optimize > 1 and any(text.reads_definitions for text in self._texts):
             self._put("docstrings", TakenNode(VALUE, b"left out", "left out by python -OO"))
+
+    def _add_package_states(self) -> None:
+        """What is set for the whole process; a run of an earlier version has none of it on record."""
+        for name, state in package_states(self._packages):
+            text = repr(state)
+            self._put(name, TakenNode(MEMBER, text.encode(), shown_line(text)))
 
     def _add_aliases(self, written: set[str]) -> None:
         """Names that stand for one thing, where code changes what one of them stands for: the others change too."""
