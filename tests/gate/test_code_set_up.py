@@ -278,3 +278,18 @@ def test_long_texts_are_shown_where_they_differ():
     """What is cut off may be all that has changed."""
     old, new = change_text("a" * 500 + "b", "a" * 500 + "c").split(" → ")
     assert (old[-2:], new[-2:], old[0]) == ("b'", "c'", "…")
+
+
+def test_resume_54_a_rotated_key_in_code_that_was_made_from_a_text(tmp_path, monkeypatch):
+    """54: constants and names of compiled code count without the keys in them, however deep."""
+    head = "import os\nK = os.environ['SOME_API_KEY']\nexec(f'def f(a={K!r}):\\n    x_{K} = [{K!r}, ({K!r}, 1)]\\n    return lambda: {K!r}')\n"
+    (tmp_path / "tk.py").write_text(code(head + SOLVE.format("f()()")))
+    trees = []
+    for number, key in enumerate(("a1b2c3d4e5f6g7h8", "z9y8x7w6v5u4t3s2")):
+        monkeypatch.setenv("SOME_API_KEY", key)
+        place = tmp_path / str(number)
+        place.mkdir()
+        (place / "tk.py").write_text(code(head + SOLVE.format("f()()")))
+        trees.append(code_of(load_use("tk.py:t", place), SALT).tree)
+    assert trees[0].roots["solver"]["f()"].kind == "bytecode"
+    assert code_changes(*trees) == {}

@@ -40,13 +40,14 @@ class TakenCode(NamedTuple):
         """
         if not self.roots:
             return CodeTree(salt, {})
-        from holdfast.tasks.source.values.walk.held_values import compiled_node  # noqa: PLC0415 - see the module
+        from holdfast.tasks.source.values.spelling.hidden_texts import TextMask  # noqa: PLC0415 - see the module
+        from holdfast.tasks.source.values.walk.held_values import compiled_node  # noqa: PLC0415
 
-        key, roots = bytes.fromhex(salt), {}
+        key, mask, roots = bytes.fromhex(salt), TextMask(), {}
         for root, nodes in self.roots.items():
             before = {} if like is None else like.roots.get(root, {})
             compiled = {
-                name: compiled_node(code)
+                name: compiled_node(code, mask)
                 for name, code in self.codes[root].items()
                 if name in before and before[name].kind == BYTECODE
             }

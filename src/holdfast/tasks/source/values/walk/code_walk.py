@@ -67,6 +67,7 @@ from holdfast.tasks.source.values.walk.held_values import (
     compiled_node,
     full_module_name,
     is_own_name,
+    texts_within,
 )
 
 _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
@@ -456,7 +457,9 @@ class CodeWalk:
         code, space, name = value.__code__, self._space(value.__globals__), f"{key}()"
         found = running_definition(code, value.__globals__)
         if found is None:
-            self._put(name, compiled_node(code), space)
+            self._put(name, compiled_node(code, self._mask), space)
+            if any(map(self._mask.holds_own_key, texts_within(code))):
+                self._put(f"{name} (key)", TakenNode(OPAQUE, b"key", "looks like a key"), space)
             names = _names_within(code)
             self._follow(
                 NO_TEXT._replace(
