@@ -209,6 +209,7 @@ class CodeWalk:
             if filename and is_own_file(filename):
                 self._files.add(filename)
                 self._mask.add_directory(Path(filename).parent)
+                self._mask.add_source(self._spaces[id(values)].source)
                 self._waiting.append(functools.partial(self._scan_patches, filename, values))
         return self._spaces[id(values)]
 
