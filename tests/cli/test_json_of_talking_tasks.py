@@ -50,7 +50,7 @@ def test_what_a_task_prints_is_no_part_of_the_json(printed):
         ("resume", "r", "--set", "tasks.t.epochs=2"),
         ("diff", "r", "r/config.yaml"),
         ("fork", "r", "--run-dir", "f"),
-        ("verify", "r", "--replay", "s1"),
+        ("verify", "r", "--replay", "s1#1"),
         ("verify", "r"),
     ):
         found, said = printed(*words, code=0)
