@@ -134,6 +134,24 @@ SET_UP = {
         "'two'",
         "A.p has changed: 'one' → 'two'",
     ),
+    "line of a function": (
+        "import sys\n\ndef f(): return sys._getframe().f_lineno\n" + SOLVE.format("f()"),
+        "\n\ndef f",
+        "\n\n\ndef f",
+        "f (line) has changed: 4 → 5",
+    ),
+    "first line of a function": (
+        "\ndef f(): return 1\n" + SOLVE.format("f.__code__.co_firstlineno"),
+        "\ndef f",
+        "\n# a comment\ndef f",
+        "f (line) has changed: 3 → 4",
+    ),
+    "names of local variables": (
+        "def f():\n    one = 1\n    return one\n" + SOLVE.format("f.__code__.co_varnames"),
+        "one",
+        "two",
+        "f (source) has changed",
+    ),
     "class made by a call": (
         "import dataclasses\nA = dataclasses.make_dataclass('A', [('p', str, 'one')])\n" + SOLVE.format("A().p"),
         "'one'",
@@ -158,6 +176,7 @@ WITHOUT_EFFECT = {
     "variable that nothing mentions": ("import os\nos.environ['STYLE_X'] = 'one'\n" + SOLVE.format("os.environ['HOME']"), "'one'", "'two'"),
     "logging": ("import logging\nlogging.basicConfig(level=20)\nlog = logging.getLogger('x')\n" + SOLVE.format("log.name"), "level=20", "level=30"),
     "path of modules": ("import sys\nsys.path.insert(0, '/one')\nsys.path.remove('/one')\n" + SOLVE.format("sys.byteorder"), "'/one'", "'/two'"),
+    "line of code that reads no lines": ("\ndef f(): return 1\n" + SOLVE.format("f()"), "\ndef f", "\n\n\ndef f"),
     "directory that is made": ("import os\nos.makedirs('.', exist_ok=True)\n" + SOLVE.format("os.sep"), "'.'", "'./.'"),
     "name of a function that nothing reads": ("def f(): return 1\nf.__name__ = 'one'\n" + SOLVE.format("f()"), "'one'", "'two'"),
 }  # fmt: skip

@@ -54,7 +54,16 @@ _CHANGEABLE = frozenset(
     map(id, (list, dict, set, bytearray, deque, OrderedDict, Counter, defaultdict, types.SimpleNamespace))
 )
 """Containers that can be changed in place."""
-_READS_SOURCE = frozenset({"getsource", "getsourcelines", "getcomments", "getsourcefile", "findsource", "getlines"})
+_READS_LINES = frozenset(
+    {"f_lineno", "tb_lineno", "co_firstlineno", "co_lines", "co_positions", "getlineno", "getframeinfo"}
+    | {"getsourcelines", "findsource"}
+)
+"""Names by which code sees on which line something is."""
+_READS_SOURCE = _READS_LINES | {
+    *("getsource", "getcomments", "getsourcefile", "getlines"),
+    *("co_varnames", "co_names", "co_consts", "co_code", "co_cellvars", "co_freevars", "co_nlocals", "f_locals"),
+}
+"""Names by which code sees how something is written, with comments or the names of its variables."""
 
 
 class ReachedValues(ClassWalk):
@@ -185,11 +194,15 @@ class ReachedValues(ClassWalk):
                     self._put(f"{place}.{name}", TakenNode(VALUE, f"str {given}".encode(), repr(given)))
 
     def _add_sources(self) -> None:
-        """Source as it is written, comments included, where code reads it."""
-        if not any(_READS_SOURCE & text.mentioned for text in self._texts):
+        """Source as it is written, comments included, where code reads it; and its line, where code reads that."""
+        mentioned = frozenset().union(*(text.mentioned for text in self._texts))
+        if not _READS_SOURCE & mentioned:
             return
         for value, key in self._definitions:
             if (found := self._defined(value)) is not None:
+                if _READS_LINES & mentioned:
+                    line = str(found[1].lineno)
+                    self._put(f"{key} (line)", TakenNode(VALUE, line.encode(), line), self._space_of(value))
                 text = self._mask.without_keys(source_lines(*found))
                 node = TakenNode(VALUE, text.encode(errors="surrogatepass"), f"{len(text.splitlines())} lines")
                 self._put(f"{key} (source)", node, self._space_of(value))
