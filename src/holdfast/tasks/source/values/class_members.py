@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _abc
+import _abc  # type: ignore[import-not-found]
 import enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 
