@@ -139,7 +139,6 @@ fvary(
     "p.csv",
     "a\npolite\n",
     "a\nrude\n",
-    expect=NAMED,
 )
 fvary("numpy", R + "import numpy as np\nA=np.loadtxt(HERE/'p.csv')", "A[0]", "p.csv", "1 2\n", "3 2\n")
 fvary(

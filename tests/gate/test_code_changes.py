@@ -529,3 +529,31 @@ def test_the_tree_is_recorded_once(project):
     assert [code.get("tree_session", 0) for code in codes] == [0, 1, 1, 1]
     project.edit("range(30)", "range(29)")
     assert "C['29'] in tk.py has gone" in project.refused()
+
+
+def test_resume_54_a_constant_that_a_variable_happens_to_equal_is_shown(project):
+    """54: what is written in the code is no secret, unless it equals what a secret variable holds."""
+    project.write(tk=code("TONE, PIN = 'polite', 'short-1'\n" + ASK.format("TONE + PIN")))
+    held = {"SOME_STYLE": "polite", "SOME_PASSWORD": "short-1"}
+    project.run(**held)
+    project.edit("'polite', 'short-1'", "'rude', 'short-2'")
+    told = project.refused(**held)
+    assert "TONE in tk.py has changed: 'polite' → 'rude'" in told
+    assert "PIN in tk.py has changed: (not shown) → 'short-2'" in told
+
+
+def test_resume_74_a_moved_directory_with_a_file_that_is_read_at_import(project):
+    """74: the error says that the run's copy was loaded, and how to say where the files are now; that way works."""
+    place = project.directory / "one"
+    project.write(
+        one__tk=code("from pathlib import Path\nW = (Path(__file__).parent / 'w.txt').read_text()\n" + ASK.format("W"))
+    )
+    (place / "w.txt").write_text("kind")
+    (place / "eval.yaml").write_text("models: {m: {provider: scripted, model: echo}}\ntasks: {t: {use: 'tk.py:t'}}\n")
+    project.holdfast("run", "one/eval.yaml", "--run-dir", "r", code=0)
+    shutil.move(place, project.directory / "two")
+    told = project.holdfast("resume", "r", "--set", "tasks.t.epochs=2", code=2).err
+    assert f"The run's own copy was loaded, since {place / 'tk.py'} no longer exists" in told
+    assert "--set directory=PATH" in told and "--or-resume" in told
+    moved = f"directory={project.directory / 'two'}"
+    project.holdfast("resume", "r", "--set", "tasks.t.epochs=2", "--set", moved, code=0)

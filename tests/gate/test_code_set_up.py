@@ -122,6 +122,36 @@ SET_UP = {
         "total=False",
         "T.__total__ has changed: True → False",
     ),
+    "class that is registered with an abstract one": (
+        "import abc\nclass Text(abc.ABC): pass\nText.register(str)\n" + SOLVE.format("isinstance('', Text)"),
+        "register(str)",
+        "register(int)",
+        "Text (registered) has changed: str → int",
+    ),
+    "own class that is registered": (
+        "import abc\nclass Text(abc.ABC): pass\nclass A: p = 'one'\nText.register(A)\n" + SOLVE.format("[isinstance('', Text), Text]"),
+        "'one'",
+        "'two'",
+        "A.p has changed: 'one' → 'two'",
+    ),
+    "line of a function": (
+        "import sys\n\ndef f(): return sys._getframe().f_lineno\n" + SOLVE.format("f()"),
+        "\n\ndef f",
+        "\n\n\ndef f",
+        "f (line) has changed: 4 → 5",
+    ),
+    "first line of a function": (
+        "\ndef f(): return 1\n" + SOLVE.format("f.__code__.co_firstlineno"),
+        "\ndef f",
+        "\n# a comment\ndef f",
+        "f (line) has changed: 3 → 4",
+    ),
+    "names of local variables": (
+        "def f():\n    one = 1\n    return one\n" + SOLVE.format("f.__code__.co_varnames"),
+        "one",
+        "two",
+        "f (source) has changed",
+    ),
     "class made by a call": (
         "import dataclasses\nA = dataclasses.make_dataclass('A', [('p', str, 'one')])\n" + SOLVE.format("A().p"),
         "'one'",
@@ -146,6 +176,7 @@ WITHOUT_EFFECT = {
     "variable that nothing mentions": ("import os\nos.environ['STYLE_X'] = 'one'\n" + SOLVE.format("os.environ['HOME']"), "'one'", "'two'"),
     "logging": ("import logging\nlogging.basicConfig(level=20)\nlog = logging.getLogger('x')\n" + SOLVE.format("log.name"), "level=20", "level=30"),
     "path of modules": ("import sys\nsys.path.insert(0, '/one')\nsys.path.remove('/one')\n" + SOLVE.format("sys.byteorder"), "'/one'", "'/two'"),
+    "line of code that reads no lines": ("\ndef f(): return 1\n" + SOLVE.format("f()"), "\ndef f", "\n\n\ndef f"),
     "directory that is made": ("import os\nos.makedirs('.', exist_ok=True)\n" + SOLVE.format("os.sep"), "'.'", "'./.'"),
     "name of a function that nothing reads": ("def f(): return 1\nf.__name__ = 'one'\n" + SOLVE.format("f()"), "'one'", "'two'"),
 }  # fmt: skip
@@ -266,3 +297,18 @@ def test_long_texts_are_shown_where_they_differ():
     """What is cut off may be all that has changed."""
     old, new = change_text("a" * 500 + "b", "a" * 500 + "c").split(" → ")
     assert (old[-2:], new[-2:], old[0]) == ("b'", "c'", "…")
+
+
+def test_resume_54_a_rotated_key_in_code_that_was_made_from_a_text(tmp_path, monkeypatch):
+    """54: constants and names of compiled code count without the keys in them, however deep."""
+    head = "import os\nK = os.environ['SOME_API_KEY']\nexec(f'def f(a={K!r}):\\n    x_{K} = [{K!r}, ({K!r}, 1)]\\n    return lambda: {K!r}')\n"
+    (tmp_path / "tk.py").write_text(code(head + SOLVE.format("f()()")))
+    trees = []
+    for number, key in enumerate(("a1b2c3d4e5f6g7h8", "z9y8x7w6v5u4t3s2")):
+        monkeypatch.setenv("SOME_API_KEY", key)
+        place = tmp_path / str(number)
+        place.mkdir()
+        (place / "tk.py").write_text(code(head + SOLVE.format("f()()")))
+        trees.append(code_of(load_use("tk.py:t", place), SALT).tree)
+    assert trees[0].roots["solver"]["f()"].kind == "bytecode"
+    assert code_changes(*trees) == {}

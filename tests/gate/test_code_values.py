@@ -433,7 +433,7 @@ HELD = {
         ),
         "<one>",
         "<two>",
-        "C in tk.py has changed; it comes from the environment and is not shown",
+        "C in tk.py has changed: '<stop>,</s>,<one>' → '<stop>,</s>,<two>'",
     ),
     "inherited method": (
         code("class B:\n    def p(self): return 'one'\nclass C(B): pass\nX = C()\n" + SOLVE.format("X.p()")),

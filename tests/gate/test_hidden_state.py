@@ -4,8 +4,12 @@ that Python leaves out, and names that stand for one thing.
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from code_project import code
+
+SOLVE = "async def solve(trial):\n    return (await trial.generate({0})).text\n"
 
 CACHED = """
     import functools, pathlib
@@ -141,3 +145,40 @@ def test_resume_54_what_a_cached_property_has_remembered_from_a_file(project):
     (project.directory / "rules.txt").write_text("be kind")
     project.edit("\nAGENT.rules\n", "\n")
     project.accepted()
+
+
+ENVIRONMENT = {f"HF_OTHER_{number}": f"value {number}" for number in range(60)}
+
+
+@pytest.mark.parametrize("count", [60, 38])
+def test_resume_54_one_variable_of_a_whole_environment(project, monkeypatch, count):
+    """54: a copy of the environment is compared variable by variable, however many there are."""
+    for name in list(os.environ):
+        if name.startswith("HF_OTHER_") or (len(os.environ) > 15 and name not in {"PATH", "HOME", "TMPDIR"}):
+            monkeypatch.delenv(name)
+    others = dict(list(ENVIRONMENT.items())[:count])
+    project.write(tk=code("import os\nE = dict(os.environ)\n" + SOLVE.format("E['STYLE']")))
+    project.run(**others, STYLE="polite")
+    assert "every import" not in project.accepted(**others, STYLE="polite")
+    said = project.refused(**others, STYLE="rude")
+    assert "E['STYLE'] in tk.py has changed; it comes from the environment and is not shown" in said
+    assert "has gone" not in said
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "unsteady"),
+    [
+        ("{'t': time.time(), **{str(n): n for n in range(COUNT)}, 'p': P}", "V['p']", "V['t']"),
+        ("[time.time(), P, *range(COUNT)]", "V[1]", "V[0]"),
+        ("[time.time(), {'a': P}, *range(COUNT)]", "V[1]", "V[0]"),
+    ],
+)
+def test_resume_80_one_unsteady_member_hides_no_other(project, made, name, unsteady):
+    """80: the others are compared, and only the unsteady one is named as such."""
+    read = "import time, pathlib\nP = (pathlib.Path(__file__).parent / 'p.txt').read_text()\n"
+    project.write(tk=code(f"{read}V = {made.replace('COUNT', '60')}\n" + SOLVE.format(f"str({name})")))
+    (project.directory / "p.txt").write_text("one")
+    project.run()
+    assert f"not compared, because it differs at every import: {unsteady}\n" in project.accepted()
+    (project.directory / "p.txt").write_text("two")
+    assert f"{name}" in project.refused()

@@ -95,6 +95,20 @@ def test_a_replayed_trial_asks_what_is_on_record(project_with_key, holdfast):
     assert told.code == 0, told
 
 
+def test_a_replayed_answer_with_keys_among_its_names(project_with_key, holdfast):
+    """Entries are compared in the order that they have without the keys."""
+    world = project_with_key
+    value = "{'k': key(), os.environ['OTHER_TOKEN']: [key()]}"
+    edited = TASK.replace("async def solve", "async def unused").replace(
+        "def judge", f"async def solve(trial):\n    return Answer('yes', value={value})\n\ndef judge"
+    )
+    (world.directory / "tk.py").write_text(edited.replace("import Message", "import Answer, Message"))
+    keys = {"CAMPAIGN_TOKEN": PLAIN, "OTHER_TOKEN": "zyxwvutsrqponmlk98765"}
+    holdfast("run", world.write(), "--run-dir", "r", code=0, **keys)
+    told = holdfast("verify", "r", "--replay", "s1", **keys)
+    assert told.code == 0, told
+
+
 FIELDS = {
     "a prompt": (["tasks", "t", "prompt"], "{question} " + PLAIN, "tasks.t.prompt"),
     "a name": (["models", PLAIN], {"provider": "scripted", "model": "echo"}, "models"),

@@ -257,6 +257,25 @@ def test_resume_69_explicit_defaults(world, name):
     assert world("diff", "spelled", world.write(), code=0).out == "No difference.\n"
 
 
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_resume_69_templates_that_are_spelled_out(world, is_saved):
+    """Resume 69: `{input}` is what is asked without a prompt, and `{target}` is the target without a template."""
+    columns = {"input": "question", "target": "answer"}
+    world.data["datasets"]["rows"]["fields"] = {**world.data["datasets"]["rows"].get("fields", {}), **columns}
+    spelled = {"prompt": "{input}", "target": "{target}"}
+    world.task.pop("prompt", None), world.task.pop("target", None)
+    world.task.update(spelled if is_saved else {})
+    world.run()
+    before = world.everything()
+    for part, usual in spelled.items():
+        world.task.pop(part) if is_saved else world.task.update({part: usual})
+        assert world("diff", "r", world.write(), code=0).out == "No difference.\n"
+    world.resume(code=0)
+    assert world.everything() == before
+    world.task["prompt"] = "{input} "
+    assert "tasks.t.prompt (identity)" in world.refused()
+
+
 def test_resume_69_a_sampling_spelled_out(world):
     """Resume 69: also in the requirements of a sampling."""
     world.task["sampling"] = {"strategy": "repair", "requirements": [{"regex": "^q"}]}

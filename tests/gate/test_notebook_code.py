@@ -159,3 +159,54 @@ def test_resume_81_what_use_adds_to_a_cache_is_a_memo(notebook, cache):
     print(json.dumps([str(type(first)), str(type(second)), third if isinstance(third, str) else "accepted"]))
     """)
     assert told[0] == told[1] and "found" in told[2] and "restart the kernel" in told[2]
+
+
+@pytest.mark.parametrize(
+    ("package", "change", "said"),
+    [
+        ("decimal", "decimal.getcontext().prec = 5", "decimal.getcontext().prec has changed: 28 → 5"),
+        ("decimal", "decimal.getcontext().traps[decimal.Inexact] = True", "decimal.getcontext().traps has changed"),
+        ("numpy", "numpy.set_printoptions(precision=2)", "numpy.precision has changed: 8 → 2"),
+    ],
+)
+def test_resume_81_the_state_of_a_package_that_was_changed_in_this_process(notebook, package, change, said):
+    """81: what is set for the whole process counts where the code uses that package, and nowhere else."""
+    pytest.importorskip(package)
+    uses = (
+        f"import {package}\nasync def solve(trial):\n    return (await trial.generate(str({package}.__name__))).text\n"
+    )
+    other = "async def other(trial):\n    return (await trial.generate('a')).text\n"
+    told = notebook(
+        f"""
+        import json
+        cell({uses + other!r})
+        go(solve, "one"), go(other, "two")
+        {change}
+        print(json.dumps([go(solve, "one", epochs=2), isinstance(go(other, "two", epochs=2), str)]))
+        """
+    )
+    assert said in told[0]
+    assert told[1] is False
+
+
+def test_resume_57_a_resume_in_python_says_what_cannot_be_compared(notebook):
+    """57: the same line as on the command line is printed before the first call, and is in the warning of the end."""
+    maker = "def gen():\n    while True: yield 'hi'\nit = gen()\n"
+    solver = "async def solve(trial):\n    return (await trial.generate(next(it))).text\n"
+    told = notebook(
+        f"""
+        import contextlib, io, json
+        cell({maker + solver!r})
+        said = []
+        for epochs in (1, 2, 2):
+            with contextlib.redirect_stderr(io.StringIO()) as stream:
+                ended = go(solve, "one", epochs=epochs).ended
+            said.append([ended.warning, stream.getvalue()])
+        print(json.dumps(said))
+        """
+    )
+    line = "1 value cannot be compared: it (generator)"
+    assert told[0] == ["", ""]
+    for warning, printed in told[1:]:
+        assert f"Note: {line}." in warning
+        assert f"holdfast: note: {line}\n" in printed

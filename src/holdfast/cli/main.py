@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import io
@@ -12,7 +13,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.ui.standard_streams import is_output_error, reopen_closed_streams, say
+from holdfast.cli.ui.standard_streams import is_output_error, reopen_closed_streams, reserving_output, say
 from holdfast.cli.ui.startup_signals import startup_signals
 from holdfast.errors import HoldfastError, StorageFailure, UsageError
 from holdfast.terminal.broken_stream import mute_if_broken
@@ -55,6 +56,8 @@ GROUPS = {
 }
 """The commands with their one-line help, by the folder that holds their modules."""
 COMMANDS = {name: (group, text) for group, commands in GROUPS.items() for name, text in commands.items()}
+_RUN_CODE = {"run", "resume", "rescore", "fork", "diff", "verify"}
+"""The commands that load or run code of tasks, which may print."""
 _MODULES = {"import": "import_results"}
 """The modules of commands whose names Python keeps for itself."""
 _NAME_WIDTH = max(map(len, COMMANDS))
@@ -135,7 +138,9 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     use_plain_signs(sys.stderr)
     with startup_signals.listening(is_program=arguments is None):
-        code = _run_program(words, as_json="--json" in words)
+        as_json = "--json" in words
+        with reserving_output() if as_json and words[0] in _RUN_CODE else contextlib.nullcontext():
+            code = _run_program(words, as_json=as_json)
     code = code if isinstance(code, int) else 0
     mute_if_broken(sys.stderr)
     if arguments is None and startup_signals.number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -72,6 +72,7 @@ class SessionCall:
 
     async def execute(self, started: StartedSession | CompleteRun) -> SessionOutcome:
         """Runs what remains; a cancellation stops it."""
+        _print_code_notes(started)
         self._ended = _no_session(started) if isinstance(started, CompleteRun) else await self._outcome(started)
         return self._ended
 
@@ -119,7 +120,7 @@ class SessionCall:
         for error in (StorageFailure, ResumeAborted, RunHeld):
             if ended.code_by_trials == error.exit_code:
                 raise error(ended.warning)
-        warnings = (ended.warning, *started.warnings, started.not_uploaded_text())
+        warnings = (ended.warning, *started.warnings, *_sentences(_code_notes(started)), started.not_uploaded_text())
         return replace(ended, warning=" ".join(filter(None, warnings)))
 
     def _stopped_text(self, created: str) -> str:
@@ -141,11 +142,29 @@ def _trial_errors(place: str, ended: SessionOutcome) -> list[str]:
         return [printable(line).strip() for line in failure_lines(read_failures(reader))]
 
 
+def _code_notes(started: StartedSession | CompleteRun) -> Sequence[str]:
+    """What the comparison of the code could not see, and what differs without an effect: as a command prints it."""
+    if isinstance(started, CompleteRun):
+        return started.code_notes
+    return started.decision.notes if started.decision else ()
+
+
+def _print_code_notes(started: StartedSession | CompleteRun) -> None:
+    for note in _code_notes(started):
+        print_note(f"note: {note}")
+
+
+def _sentences(notes: Sequence[str]) -> Iterator[str]:
+    """Lines as parts of one text."""
+    return (f"Note: {note}." for note in notes)
+
+
 def _no_session(complete: CompleteRun) -> SessionOutcome:
+    told = " ".join(_sentences(complete.code_notes))
     if not complete.left:
-        return SessionOutcome("completed", complete.exit_code, complete.counts)
+        return SessionOutcome("completed", complete.exit_code, complete.counts, told)
     how = "Failed trials are run again only with redo='status=failed'."
-    warning = f"Nothing was run: {complete.counts.remaining_text()}. {how}"
+    warning = " ".join(filter(None, [f"Nothing was run: {complete.counts.remaining_text()}. {how}", told]))
     return SessionOutcome(FINISHED_WITH_FAILURES, complete.exit_code, complete.counts, warning)
 
 

@@ -22,7 +22,7 @@ from holdfast.cli.ui.next_command import (
     stop_lines,
 )
 from holdfast.cli.ui.options.fail_under_option import print_bound_failures
-from holdfast.cli.ui.standard_streams import say, silencing_messages
+from holdfast.cli.ui.standard_streams import output_stream, say, silencing_messages
 from holdfast.engine.execution import SessionOutcome
 from holdfast.engine.opening.complete_run import CompleteRun
 from holdfast.engine.opening.new_run import StartedSession
@@ -261,7 +261,7 @@ class EndMessage:
                     click.echo(fitted(line, sys.stdout))
         except OSError as error:
             # A run that ended well has ended well whether this can be printed or not.
-            mute_if_broken(sys.stdout)
+            mute_if_broken(output_stream())
             say(f"holdfast: how the run ended could not be printed: {error.strerror}. It was: {ended.how}.")
         # Far above by now, and in a log that nobody reads from its beginning.
         print_warnings_again(() if self._is_quiet else self._started.warnings)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.cli.ui.standard_streams import output_stream
 from holdfast.version import SCHEMA_VERSION
 
 _TERMINAL_CONTROLS = r"[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -71,7 +72,7 @@ def _omits_defaults(value: msgspec.Struct) -> bool:
 
 def print_json(value: Any) -> None:
     """Prints one JSON object to standard output."""
-    click.echo(_json_text({"schema_version": SCHEMA_VERSION, **as_object(value)}))
+    click.echo(_json_text({"schema_version": SCHEMA_VERSION, **as_object(value)}), file=output_stream())
 
 
 def print_json_list(

@@ -11,9 +11,11 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from typing import TextIO
 
 import click
 
+from holdfast.terminal.broken_stream import mute_if_broken
 from holdfast.terminal.text import fitted
 
 
@@ -70,6 +72,54 @@ def silencing_messages(*, is_quiet: bool) -> Iterator[None]:
         yield
     finally:
         _Route.is_quiet = before
+
+
+class _Output:
+    """Where the result of a command goes, if not to `sys.stdout`."""
+
+    stream: TextIO | None = None
+
+
+def output_stream() -> TextIO:
+    """The stream of the result."""
+    return _Output.stream or sys.stdout
+
+
+@contextlib.contextmanager
+def reserving_output() -> Iterator[None]:
+    """While the block runs, standard output is for the result alone: what tasks print goes to standard error.
+
+    So does what their commands print, where standard output is a descriptor of this process.
+    """
+    _Output.stream = stream = _moved_descriptor() if _is_first_descriptor(sys.stdout) else sys.stdout
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _Output.stream = None
+        if stream is not sys.stdout:
+            _put_back(stream)
+
+
+def _is_first_descriptor(stream: TextIO) -> bool:
+    try:
+        return stream is sys.__stdout__ and stream.fileno() == 1
+    except (OSError, ValueError):
+        return False
+
+
+def _moved_descriptor() -> TextIO:
+    """Standard output under another number; its own leads to standard error from now on."""
+    sys.stdout.flush()
+    moved = os.fdopen(os.dup(1), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+    os.dup2(2, 1)
+    return moved
+
+
+def _put_back(stream: TextIO) -> None:
+    mute_if_broken(stream)
+    os.dup2(stream.fileno(), 1)
+    stream.close()
 
 
 def write_output(pieces: Iterable[bytes]) -> None:

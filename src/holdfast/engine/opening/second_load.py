@@ -28,6 +28,7 @@ from holdfast.spec import EvalSpec, plain_data, resolve, typed_eval
 
 _SECONDS = 120
 """For one load; code that takes longer is compared as it is."""
+_SEED = "PYTHONHASHSEED"
 _HASH_SEEDS = ("random", "1", "2", "3", "4")
 """Several orders of sets: two loads may agree on one by chance. The first is enough for everything else."""
 
@@ -45,6 +46,8 @@ class _LoadRequest(msgspec.Struct):
     trees: dict[str, CodeTree]
     """By task, the tree on record: it says the salt, and in which way code is given."""
     path: list[str]
+    hash_seed: str | None
+    """`PYTHONHASHSEED` as it is: code may read the environment, and must not see the seed of this load there."""
 
 
 def unsteady_values(
@@ -77,7 +80,8 @@ def _load_again(
     """The trees of the tasks, loaded once more by a new process, each time with another order of sets."""
     trees = {name: tree for name, tree in saved.items() if tree is not None}
     root, inputs = str(reader.layout.root.absolute()), reader.sessions[-1].inputs
-    request = msgspec.json.encode(_LoadRequest(root, plain_data(spec, explicit=True), inputs, trees, sys.path))
+    config, seed_now = plain_data(spec, explicit=True), os.environ.get(_SEED)
+    request = msgspec.json.encode(_LoadRequest(root, config, inputs, trees, sys.path, seed_now))
     entries = msgspec.json.encode({name: spec.tasks[name] for name in trees})
     kept = _LOADED.setdefault(reader, {})
     for seed in _HASH_SEEDS:
@@ -112,7 +116,7 @@ def _loaded_trees(request: bytes, seed: str) -> dict[str, CodeTree]:
     """Empty where the code could not be loaded a second time."""
     import subprocess  # noqa: PLC0415 - few comparisons load anything again
 
-    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    environment = {**os.environ, _SEED: seed}
     command = [sys.executable, "-m", "holdfast.engine.opening.second_load"]
     try:
         done = subprocess.run(
@@ -133,6 +137,14 @@ def _take_again(request: _LoadRequest) -> dict[str, CodeTree]:
     return found
 
 
+def _restore_seed(value: str | None) -> None:
+    """Python has read the variable when it started; from now on it is as in the process that asks."""
+    if value is None:
+        os.environ.pop(_SEED, None)
+    else:
+        os.environ[_SEED] = value
+
+
 def main() -> None:
     """Reads a request, and writes the trees that it asks for."""
     # What the code of a task prints must not come between.
@@ -140,6 +152,7 @@ def main() -> None:
     os.dup2(2, 1)
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=_LoadRequest)
     sys.path[:] = request.path
+    _restore_seed(request.hash_seed)
     try:
         trees = _take_again(request)
     except HoldfastError as error:

@@ -44,10 +44,12 @@ def _cut(line: str, start: int) -> str:
 
 
 def value_lines(value: Any) -> list[str]:
-    """A value as lines of JSON; a text as it is."""
+    """A value as lines of JSON, a text as it is; without keys, as in the record."""
     if isinstance(value, str):
-        return value.splitlines() or [""]
-    return msgspec.json.format(msgspec.json.encode(value, order="sorted"), indent=1).decode().splitlines()
+        return redact(value).splitlines() or [""]
+    # Keys are replaced first: the order of entries is that of the names that are on record.
+    plain = redact_json(msgspec.to_builtins(value))
+    return msgspec.json.format(msgspec.json.encode(plain, order="sorted"), indent=1).decode().splitlines()
 
 
 def request_lines(request: Request) -> list[str]:

@@ -116,8 +116,9 @@ class RowReading(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the target was at first, if it has moved: keys of rows without ids are made without these."""
 
 
-VALUE, CODE, BYTECODE, PACKAGE, STATEMENTS, OPAQUE, UNSTEADY = (
+VALUE, MEMBER, CODE, BYTECODE, PACKAGE, STATEMENTS, OPAQUE, UNSTEADY = (
     "value",
+    "member",
     "code",
     "bytecode",
     "package",
@@ -125,7 +126,9 @@ VALUE, CODE, BYTECODE, PACKAGE, STATEMENTS, OPAQUE, UNSTEADY = (
     "opaque",
     "unsteady",
 )
-"""What a node of a code tree is. `statements` are the lines behind a value, which count if it is opaque or unsteady."""
+"""What a node of a code tree is. `statements` are the lines behind a value, which count if it is opaque or unsteady.
+A `member` is in a container that is a node as a whole: it counts where both sides have it.
+"""
 STATEMENTS_OF = " (statements)"
 """What follows the name of a value in the name of the node with its statements."""
 REMEMBERED = " (remembered)"

@@ -15,6 +15,7 @@ from holdfast.run.core.records import (
     BYTECODE,
     CLASS,
     CODE,
+    MEMBER,
     OPAQUE,
     ORDER_OF,
     PACKAGE,
@@ -22,6 +23,7 @@ from holdfast.run.core.records import (
     STATEMENTS,
     STATEMENTS_OF,
     UNSTEADY,
+    VALUE,
     CodeTree,
     TaskCode,
     ValueNode,
@@ -137,6 +139,8 @@ def _changes(root: str, old: Nodes, new: Nodes, unsteady: Collection[str]) -> li
         before, after = old.get(name), new.get(name)
         if STATEMENTS in {node.kind for node in (before, after) if node is not None} or _is_same(before, after):
             continue
+        if _is_of_whole(before, after):
+            continue
         if REMEMBERED in name and (before is None or after is None):
             # Without it, the same is worked out when it is first needed.
             continue
@@ -148,7 +152,19 @@ def _changes(root: str, old: Nodes, new: Nodes, unsteady: Collection[str]) -> li
 
 
 def _is_same(old: ValueNode | None, new: ValueNode | None) -> bool:
-    return old is not None and new is not None and (old.kind, old.digest) == (new.kind, new.digest)
+    return old is not None and new is not None and (_kind(old), old.digest) == (_kind(new), new.digest)
+
+
+def _kind(node: ValueNode) -> str:
+    return VALUE if node.kind == MEMBER else node.kind
+
+
+def _is_of_whole(old: ValueNode | None, new: ValueNode | None) -> bool:
+    """Whether a member of a container has come or gone, or is a node of its own on one side: the whole says so."""
+    kinds = {node.kind for node in (old, new) if node is not None}
+    if old is None or new is None:
+        return kinds == {MEMBER}
+    return kinds == {MEMBER, VALUE} and old.text == new.text
 
 
 def _is_exempt(name: str, old: ValueNode | None, unsteady: Collection[str], saved: Nodes) -> bool:
@@ -208,6 +224,11 @@ def unsteady_names(changes: Sequence[CodeChange], first: Nodes, second: Nodes) -
     }
 
 
+def without_holders(names: Collection[str]) -> list[str]:
+    """The names without those of containers of which a part is named as well, sorted."""
+    return sorted(name for name in names if not any(_is_inside(other, name) for other in names))
+
+
 def place_of(name: str, places: Mapping[str, str]) -> str:
     """The file of a value, or of what holds it; one that has gone is where its holder is."""
     while name and name not in places:
@@ -246,9 +267,23 @@ def _is_follow_up(name: str, others: Sequence[str]) -> bool:
     return home != name and any(other == home or other.startswith(f"{home}[") for other in others)
 
 
+def _without_wholes(changes: Sequence[CodeChange]) -> list[CodeChange]:
+    """Without containers of which members are named that have changed."""
+    members = [change.name for change in changes if change.old is not None and change.old.kind == MEMBER]
+    return [
+        change
+        for change in changes
+        if not _begins_alike(change) or not any(_is_inside(name, change.name) for name in members)
+    ]
+
+
+def _begins_alike(change: CodeChange) -> bool:
+    return change.old is not None and change.new is not None and change.old.text == change.new.text
+
+
 def first_changes(changes: Sequence[CodeChange]) -> tuple[list[CodeChange], int]:
     """The changes to name, and how many more there are; what follows from an edit is left out beside the edit."""
-    changes = _without_orders(changes)
+    changes = _without_wholes(_without_orders(changes))
     edits = [change for change in changes if change.is_edit]
     code = [change for change in edits if change.old is not None and change.old.kind in _CODES]
     listed = [*code, *(change for change in edits if change not in code)] or list(changes)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from holdfast.run.core.display_text import list_text
 from holdfast.run.core.provenance import environment, packages
 from holdfast.run.core.records import UNSTEADY, SessionRecord, TaskCode
-from holdfast.run.drift.code_changes import code_changes, is_lost, opaque_line, opaque_values
+from holdfast.run.drift.code_changes import code_changes, is_lost, opaque_line, opaque_values, without_holders
 from holdfast.run.drift.gate import Snapshot
 
 
@@ -45,10 +45,9 @@ class CodeNotes:
         }
         names |= {name for roots in self._now.unsteady.values() for found in roots.values() for name in found}
         if names:
-            differ = "differs" if len(names) == 1 else "differ"
-            yield f"not compared, because it {differ} at every import: {list_text(sorted(names))}".replace(
-                "it differ at", "they differ at"
-            )
+            listed = without_holders(names)
+            differ = "it differs" if len(listed) == 1 else "they differ"
+            yield f"not compared, because {differ} at every import: {list_text(listed)}"
 
     def _unaffected(self) -> Iterator[str]:
         """Own files with other bytes, of which the task uses nothing that is different."""

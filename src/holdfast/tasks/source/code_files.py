@@ -4,7 +4,8 @@ Every task has such a place, and few have code: what imports it is loaded when t
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
@@ -34,7 +35,10 @@ class CodeFiles(NamedTuple):
         path = (self.directory / home).absolute()
         # A file that another user may not look at does not exist here.
         copy = None if os.path.exists(path) else self._copy_of(path)  # noqa: PTH110 - the other form raises
-        return import_file(copy or path, home)
+        if copy is None:
+            return import_file(path, home)
+        with _saying_that_it_is_a_copy(str(path)):
+            return import_file(copy, home)
 
     def _module_by_name(self, name: str) -> ModuleType:
         from holdfast.tasks.source.importing import MissingModule, import_module  # noqa: PLC0415
@@ -45,7 +49,8 @@ class CodeFiles(NamedTuple):
             base = self._base_of_copy(name.split("."))
             if base is None:
                 raise
-        return import_module(name, base)
+        with _saying_that_it_is_a_copy(f"{name} in {self.directory}"):
+            return import_module(name, base)
 
     def _base_of_copy(self, parts: list[str]) -> Path | None:
         """The directory from which the copy of a module can be imported by its name, if there is a copy."""
@@ -62,6 +67,22 @@ class CodeFiles(NamedTuple):
 
             remember_original(copy, path.absolute())
         return copy
+
+
+@contextmanager
+def _saying_that_it_is_a_copy(gone: str) -> Iterator[None]:
+    """What lay beside a file is not with its copy: where the copy cannot be loaded, the files may have been moved."""
+    from holdfast.errors import ConfigurationError  # noqa: PLC0415 - no code, no error
+
+    try:
+        yield
+    except ConfigurationError as error:
+        hint = (
+            "If the directory was moved, say where it is now: `holdfast resume RUN --set directory=PATH`, or the same"
+            " `holdfast run` as before from there with `--run-dir RUN --or-resume`."
+        )
+        text = f"{error} The run's own copy was loaded, since {gone} no longer exists; what lay beside it may be gone."
+        raise ConfigurationError(text, hint=hint) from None
 
 
 CodeBase = Path | CodeFiles

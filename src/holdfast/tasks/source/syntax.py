@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType
 
 Chain = tuple[str, ...]
@@ -99,19 +99,23 @@ def find_class(module: ast.Module, qualified: str) -> ast.ClassDef | None:
     return max(classes, key=lambda node: node.lineno, default=None)
 
 
-def spelled_code(code: CodeType) -> str:
-    """Compiled code where there is no source: its instructions, names and constants, without its places."""
-    constants = [_spelled_constant(constant) for constant in code.co_consts]
-    return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {constants}"
+def spelled_code(code: CodeType, mask: Callable[[str], str] = str, name_mask: Callable[[str], str] = str) -> str:
+    """Compiled code where there is no source: its instructions, names and constants, without its places.
+
+    The masks replace the keys in constants and in names.
+    """
+    constants = [_spelled_constant(constant, mask, name_mask) for constant in code.co_consts]
+    names, variables = (tuple(map(name_mask, listed)) for listed in (code.co_names, code.co_varnames))
+    return f"{code.co_code.hex()} {names} {variables} {constants}"
 
 
-def _spelled_constant(constant: object) -> str:
+def _spelled_constant(constant: object, mask: Callable[[str], str], name_mask: Callable[[str], str]) -> str:
     if isinstance(constant, CodeType):
-        return spelled_code(constant)
+        return spelled_code(constant, mask, name_mask)
     if isinstance(constant, frozenset):
         # Its own spelling differs from one process to the next.
-        return f"frozenset({{{', '.join(sorted(map(repr, constant)))}}})"
-    return repr(constant)
+        return f"frozenset({{{', '.join(sorted(mask(repr(item)) for item in constant))}}})"
+    return mask(repr(constant))
 
 
 def _spelled(value: object) -> str:

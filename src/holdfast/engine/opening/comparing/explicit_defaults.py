@@ -100,9 +100,20 @@ def _task(new: TaskSpec, old: TaskSpec | None, code: CodeBase) -> TaskSpec:
         use = new.use
         if is_same(lambda args: task_arguments(use, code, args), new.args, old.args):
             changes["args"] = old.args
+    if not (new.use or old.use or new.solver or old.solver):
+        # A solver of one's own gets the input as it is, and sees that there is no prompt.
+        changes |= {part: getattr(old, part) for part, usual in _TEMPLATES.items() if _is_usual(new, old, part, usual)}
     if new.sampling is not None and old.sampling is not None and new.sampling != old.sampling:
         changes["sampling"] = _sampling(new.sampling, old.sampling, code)
     return msgspec.structs.replace(new, **changes)
+
+
+_TEMPLATES = {"prompt": "{input}", "target": "{target}"}
+"""What templates that are left out amount to."""
+
+
+def _is_usual(new: TaskSpec, old: TaskSpec, part: str, usual: str) -> bool:
+    return getattr(new, part) in (None, usual) and getattr(old, part) in (None, usual)
 
 
 def _scorers(new: list[Any], old: list[Any], code: CodeBase) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.digests import json_digest
 from holdfast.run.core.recorded_code import recorded_code
-from holdfast.run.core.records import SCORER_ROOT, UNSTEADY, SessionRecord, TaskCode
+from holdfast.run.core.records import MEMBER, SCORER_ROOT, UNSTEADY, SessionRecord, TaskCode
 from holdfast.run.core.slots.slot_names import VERSION_MARK, base_name, judge_of, scorer_of, versioned
 
 _DIGITS = 8
@@ -21,7 +21,9 @@ def scorer_version(name: str, code: TaskCode, models: Mapping[str, Any], weights
     those have changed since the run was started.
     """
     nodes = code.tree.roots.get(f"{SCORER_ROOT}{name}", {}) if code.tree is not None else {}
-    held = [[place, node.kind, node.digest] for place, node in sorted(nodes.items()) if node.kind != UNSTEADY]
+    held = [
+        [place, node.kind, node.digest] for place, node in sorted(nodes.items()) if node.kind not in {MEMBER, UNSTEADY}
+    ]
     judge = judge_of(name)
     judging = _judging(models.get(judge), weights.get(judge, ""))
     return json_digest([code.scorers.get(name, ""), held, judging, code.targets])[:_DIGITS]

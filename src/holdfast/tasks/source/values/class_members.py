@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _abc  # type: ignore[import-not-found]
 import enum
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 
@@ -47,6 +48,15 @@ def counts_in_class(owner: type, name: str, item: object) -> bool:
     if type(function) is FunctionType:
         return not _is_generated(owner, function) and not _is_added_by_maker(name, function)
     return name not in _CLASS_DUNDERS and not name.startswith("__pydantic")
+
+
+def registered_classes(owner: type) -> list[type]:
+    """The classes that were registered with an abstract class; where Python keeps none of them, there are none."""
+    try:
+        references = _abc._get_dump(owner)[0]  # noqa: SLF001 - they are kept nowhere else
+    except (AttributeError, TypeError):
+        return []
+    return [found for reference in references if (found := reference()) is not None]
 
 
 def _is_added_by_maker(name: str, item: FunctionType) -> bool:

@@ -40,15 +40,17 @@ class TakenCode(NamedTuple):
         """
         if not self.roots:
             return CodeTree(salt, {})
-        from holdfast.tasks.source.values.walk.held_values import compiled_node  # noqa: PLC0415 - see the module
+        from holdfast.tasks.source.values.spelling.hidden_texts import TextMask  # noqa: PLC0415 - see the module
+        from holdfast.tasks.source.values.walk.held_values import compiled_node  # noqa: PLC0415
 
         key, roots = bytes.fromhex(salt), {}
+        mask = TextMask() if like is not None else None
         for root, nodes in self.roots.items():
             before = {} if like is None else like.roots.get(root, {})
             compiled = {
-                name: compiled_node(code)
+                name: compiled_node(code, mask)
                 for name, code in self.codes[root].items()
-                if name in before and before[name].kind == BYTECODE
+                if mask is not None and name in before and before[name].kind == BYTECODE
             }
             roots[root] = {_legible(name): _salted_node(compiled.get(name, nodes[name]), key) for name in sorted(nodes)}
         return CodeTree(salt, roots)

@@ -35,8 +35,17 @@ def _queue_content(value: Any) -> Any:
     return [*collections.deque.__iter__(value), collections.deque.maxlen.__get__(value)]
 
 
-def _moment_content(value: Any) -> str:
-    return dt.datetime.isoformat(dt.datetime.replace(value, tzinfo=None))
+def _moment_content(value: Any) -> Any:
+    return _in_zone(dt.datetime.isoformat(dt.datetime.replace(value, tzinfo=None)), dt.datetime.tzinfo.__get__(value))
+
+
+def _time_content(value: Any) -> Any:
+    return _in_zone(dt.time.isoformat(dt.time.replace(value, tzinfo=None)), dt.time.tzinfo.__get__(value))
+
+
+def _in_zone(text: str, zone: Any) -> Any:
+    """A moment, with its time zone where it has one."""
+    return text if zone is None else (text, zone)
 
 
 _CONTENTS: dict[type, Content] = {
@@ -58,7 +67,7 @@ _CONTENTS: dict[type, Content] = {
     array.array: lambda value: f"{value.typecode} {array.array.tobytes(value).hex()}",
     dt.datetime: _moment_content,
     dt.date: dt.date.isoformat,
-    dt.time: lambda value: dt.time.isoformat(dt.time.replace(value, tzinfo=None)),
+    dt.time: _time_content,
     dt.timedelta: dt.timedelta.__repr__,
     pathlib.PurePath: pathlib.PurePath.__str__,
     BaseException: BaseException.args.__get__,  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
-from holdfast.run.core.records import OPAQUE, ORDER_OF, VALUE
+from holdfast.run.core.records import MEMBER, OPAQUE, ORDER_OF, VALUE
 from holdfast.tasks.source.values.spelling.builtin_content import (
     MapPairs,
     ordered_pairs,
@@ -27,7 +27,7 @@ from holdfast.tasks.source.values.spelling.taken_nodes import (
 )
 
 _MANY_MEMBERS = 40
-"""A container of more is one node of the tree."""
+"""A container of more is one node of the tree; of up to `_MANY_NODES` members, each is a node beside it."""
 _MANY_NODES = 256
 _FLAT = frozenset(map(id, SCALARS - {bytes}))
 _EMPTY_TEXTS = {"list": "[]", "tuple": "()", "dict": "{}"}
@@ -175,15 +175,36 @@ class ContainerSpelling(NodeBudget):
         before = len(self._out)
         text = f"{tag.partition(' ')[0]} of {count}" if count else _EMPTY_TEXTS.get(tag, f"empty {tag}")
         self._emit(path, f"{tag} {'of' if count else 'empty'}".encode(), text)
+        listed = list(members) if count <= _MANY_NODES else members
         if count > _MANY_MEMBERS and (flat := self._flat(value, count)) is not None:
-            self._collapse(path, before, flat, text)
+            single = {path + suffix: self._flat_member(item) for suffix, item in listed} if count <= _MANY_NODES else {}
+            self._collapse(path, before, flat, text, single)
             return
         keyed = count <= _MANY_MEMBERS and tag.startswith(("dict", "OrderedDict"))
-        for suffix, item in members:
+        begins = []
+        for suffix, item in listed:
+            begins.append((path + suffix, len(self._out)))
             spell = self._bounded if keyed else self._value
             spell(path + suffix, item, depth + 1)
         if count > _MANY_MEMBERS or len(self._out) - before > _MANY_NODES:
-            self._collapse(path, before, b"", text)
+            single = self._single_members(begins) if count <= _MANY_NODES else {}
+            self._collapse(path, before, b"", text, single)
+
+    def _flat_member(self, item: Any) -> TakenNode:
+        return TakenNode(MEMBER, self._scalar_bytes(item), self._scalar_text(item))
+
+    def _single_members(self, begins: list[tuple[str, int]]) -> dict[str, TakenNode]:
+        """Each member of a container as one node, so that one that is another at every import hides no other."""
+        emitted = list(self._out.items())
+        ends = [*(begin for _, begin in begins[1:]), len(emitted)]
+        found = {}
+        for (name, begin), end in zip(begins, ends, strict=True):
+            nodes = {key: node for key, node in emitted[begin:end] if node.kind != MEMBER}
+            first = next(iter(nodes.values()), None)
+            if first is not None and first.kind != OPAQUE:
+                whole = first.spelled if len(nodes) == 1 else joined_nodes(nodes, name)
+                found[name] = TakenNode(MEMBER, whole, first.text)
+        return found
 
     def _flat(self, value: object, count: int) -> bytes | None:
         """A long list or map of nothing but numbers and texts, at once; None where there is anything else in it."""
@@ -205,10 +226,13 @@ class ContainerSpelling(NodeBudget):
         self._spend(count, len(whole))
         return whole
 
-    def _collapse(self, path: str, before: int, flat: bytes, text: str) -> None:
-        """Puts what was emitted since then into one node; what is opaque keeps its own."""
+    def _collapse(self, path: str, before: int, flat: bytes, text: str, members: dict[str, TakenNode]) -> None:
+        """Puts what was emitted since then into one node, and its members beside it; what is opaque keeps its own."""
         keys = list(self._out)[before:]
         taken = {key: self._out.pop(key) for key in keys}
-        whole = blake2b(joined_nodes(taken, path) + flat, digest_size=16).digest()
-        self._out[path] = TakenNode(VALUE, b"many " + whole, text)
+        joined = joined_nodes({key: node for key, node in taken.items() if node.kind != MEMBER}, path)
+        self._out[path] = TakenNode(VALUE, b"many " + blake2b(joined + flat, digest_size=16).digest(), text)
+        if len(members) <= self._single:
+            self._single -= len(members)
+            self._out |= members
         self._out |= {key: node for key, node in taken.items() if node.kind == OPAQUE}

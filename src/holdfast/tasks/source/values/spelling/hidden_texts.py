@@ -12,13 +12,14 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.models.environment_keys import environment_key_parts, environment_keys
 from holdfast.models.redaction import Secrets, known_secrets
 from holdfast.models.secret_parts import SHORTEST, SecretParts
 from holdfast.spec.loading.key_detection import has_credentials, looks_like_key, without_keys
+from holdfast.tasks.source.values.running_source import SourceText
 
 KEY_MARK = "[key]"
 _SHORTEST_DIRECTORY = 4
@@ -34,12 +35,14 @@ class TextMask:
             self._remember(value)
         self._parts = SecretParts()
         self._environment = {value for value in environment.values() if value}
+        self._secret = {value for _, value in environment_keys(environment) if value}
         for name, part in environment_key_parts(environment):
             self._parts.remember(name, part)
             if part:
                 # One that is too short to be distinguished from other texts is compared, and not shown.
-                self._environment.add(part)
+                self._secret.add(part)
         self._directories: list[str] = []
+        self._sources: list[Callable[[], SourceText | None]] = []
 
     def _remember(self, value: str) -> None:
         # Headers carry keys in this form as well.
@@ -53,6 +56,10 @@ class TextMask:
             if len(form) >= _SHORTEST_DIRECTORY and form not in self._directories:
                 self._directories.append(form)
         self._directories.sort(key=len, reverse=True)
+
+    def add_source(self, source: Callable[[], SourceText | None]) -> None:
+        """From now on, a text that is written in this file is shown, also if a variable happens to hold the same."""
+        self._sources.append(source)
 
     def without_keys(self, text: str) -> str:
         """The text with every key replaced by one mark."""
@@ -84,8 +91,13 @@ class TextMask:
         return ("://" in whole and "@" in whole) or self.spelled(whole) != whole
 
     def is_from_environment(self, text: str) -> bool:
-        """Whether a text is the value of a variable: it is compared, and never shown."""
-        return text in self._environment
+        """Whether a text is the value of a variable, or a secret part of one: it is compared, and never shown."""
+        return text in self._secret or (text in self._environment and not self._is_written(text))
+
+    def _is_written(self, text: str) -> bool:
+        sources = (source() for source in self._sources)
+        quoted = f"'{text}'", f'"{text}"'
+        return any(form in source.text for source in sources if source is not None for form in quoted)
 
     def _relative(self, text: str) -> str:
         for directory in self._directories:

@@ -15,6 +15,8 @@ from holdfast.tasks.source.values.spelling.taken_nodes import (
 
 MAX_NODES, MAX_BYTES = 20_000, 1 << 20
 """What the values of a task may come to; beyond that they are opaque."""
+MAX_SINGLE = 2_000
+"""How many members of large containers have a node of their own, so that a tree stays small in the record."""
 _MAX_WORK = 3 * MAX_NODES
 _FEW_NODES = 500
 """How many nodes each further value may have, once much work was spent on values that are too large."""
@@ -44,6 +46,7 @@ class NodeBudget:
     def __init__(self, sink: DefinitionSink, mask: TextMask) -> None:
         self._sink, self._mask = sink, mask
         self._nodes, self._bytes, self._work = MAX_NODES, MAX_BYTES, 0
+        self._single = MAX_SINGLE
         self._out: dict[str, TakenNode] = {}
         self._seen: dict[int, str] = {}
         self._kept: list[object] = []

@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.run.core.records import REMEMBERED
 from holdfast.tasks.source.values.installed_packages import is_of_holdfast, is_of_python
+from holdfast.tasks.source.values.spelling.array_content import array_base, array_marks, array_parts
 from holdfast.tasks.source.values.spelling.builtin_content import (
     builtin_content,
     exception_cause,
@@ -23,6 +24,13 @@ from holdfast.tasks.source.values.spelling.builtin_content import (
 from holdfast.tasks.source.values.spelling.container_spelling import ContainerSpelling
 from holdfast.tasks.source.values.spelling.node_budget import TooLarge
 from holdfast.tasks.source.values.spelling.remembered_results import first_kept
+from holdfast.tasks.source.values.spelling.table_content import (
+    UNREADABLE,
+    ColumnName,
+    TableReader,
+    package_of,
+    table_reader,
+)
 from holdfast.tasks.source.values.spelling.taken_nodes import (
     is_scalar,
 )
@@ -74,7 +82,9 @@ class ObjectSpelling(ContainerSpelling):
             name = object.__getattribute__(value, "_name")
             self._emit(path, f"typing.{name}".encode(), f"typing.{name}")
             return
-        if type_module(found).partition(".")[0] == "numpy" and self._array(path, value, found):
+        if type_module(found).partition(".")[0] == "numpy" and self._array(path, value, found, depth):
+            return
+        if (reader := table_reader(found)) is not None and self._table(path, value, reader, depth):
             return
         if not self._is_spelled(found):
             self._sink.package_type(found)
@@ -90,19 +100,43 @@ class ObjectSpelling(ContainerSpelling):
             return True
         return issubclass_of(found, enum.Enum) or _is_plain_python(found) or builtin_content(found) is not None
 
-    def _array(self, path: str, value: Any, found: type) -> bool:
+    def _array(self, path: str, value: Any, found: type, depth: int) -> bool:
         """An array or a number of numpy, which are as plain as any; False for other things of that package."""
-        base = _array_base(found)
+        base = array_base(found)
         if base is None:
             return False
         parts = type_dict(base)
         dtype = parts["dtype"].__get__(value)
-        if dtype.hasobject:
-            return False
         self._sink.package_type(base)
-        self._check_size(0, parts["nbytes"].__get__(value))
-        shape, whole = parts["shape"].__get__(value), parts["tobytes"](value)
-        self._emit(path, f"{type_qualname(base)} {dtype.str} {shape} ".encode() + whole, f"{dtype} {shape}")
+        self._check_size(parts["size"].__get__(value) if dtype.hasobject else 0, parts["nbytes"].__get__(value))
+        shape = parts["shape"].__get__(value)
+        whole = b"" if dtype.hasobject else parts["tobytes"](value)
+        marks = array_marks(value, found, base)
+        self._emit(path, f"{type_qualname(base)} {dtype.str} {shape} {marks}".encode() + whole, f"{dtype} {shape}")
+        if dtype.hasobject:
+            self._value(f"{path}.tolist()", parts["tolist"](value), depth + 1)
+        for name, held in array_parts(value, found):
+            self._value(f"{path}{name}", held, depth + 1)
+        return True
+
+    def _table(self, path: str, value: Any, reader: TableReader, depth: int) -> bool:
+        """A table, a column or a value of a package that can be read; False where the package itself cannot."""
+        found = type(value)
+        self._check_size(*reader.size(value))
+        try:
+            parts = list(reader.parts(value))
+        except UNREADABLE:
+            return False
+        self._sink.package_type(found)
+        tag = f"{package_of(found)}.{type_qualname(found)}"
+        if reader.is_random:
+            state = blake2b(self._apart(parts[0][1])[0], digest_size=16).digest()
+            self._emit(path, b"random " + tag.encode() + b" " + state, f"{tag} with another state")
+            return True
+        members = [
+            (f"[{self._key_text(name.name)}]" if isinstance(name, ColumnName) else name, held) for name, held in parts
+        ]
+        self._members(path, value, tag, len(members), members, depth)
         return True
 
     def _members_of_object(self, path: str, value: Any, found: type, depth: int) -> None:
@@ -134,7 +168,7 @@ class ObjectSpelling(ContainerSpelling):
             self._value(f"{path}.content", content(value), depth + 1)
             if issubclass_of(found, BaseException) and (cause := exception_cause(value)) is not None:
                 self._value(f"{path}.__cause__", cause, depth + 1)
-        elif _array_base(found) is not None and self._array(f"{path}.content", value, found):
+        elif array_base(found) is not None and self._array(f"{path}.content", value, found, depth):
             return
         elif (base := unknown_base(found)) is not None and self._sink.is_own(found):
             self._sink.package_type(base)
@@ -200,14 +234,6 @@ def _held_by_object(value: Any, found: type) -> tuple[dict[str, Any], set[str]]:
 
 
 _DICT_DESCRIPTORS = frozenset({types.GetSetDescriptorType, types.MemberDescriptorType})
-
-
-def _array_base(found: type) -> type | None:
-    """The class of numpy that has the content of an object, if there is one."""
-    names = {"ndarray", "generic"}
-    return next(
-        (base for base in type_mro(found) if type_module(base) == "numpy" and type_qualname(base) in names), None
-    )
 
 
 def _is_leaf_of_python(found: type) -> bool:

@@ -81,6 +81,7 @@ class ValueSpelling(ObjectSpelling):
             **dict.fromkeys((operator.itemgetter, operator.attrgetter, operator.methodcaller), self._getter),
             **dict.fromkeys((types.GenericAlias, types.UnionType), self._alias),
             typing.NewType: self._new_type,
+            memoryview: self._view,
             **dict.fromkeys(PRINTED, self._printed),
             **dict.fromkeys(loaded_types(PRINTED_IF_LOADED), self._printed),
             **dict.fromkeys(loaded_types(["random.Random"]), self._random),
@@ -196,6 +197,11 @@ class ValueSpelling(ObjectSpelling):
     def _random(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
         state = blake2b(repr(value.getstate()).encode(), digest_size=16).digest()
         self._emit(path, b"random " + state, "random.Random with another state")
+
+    def _view(self, path: str, value: memoryview, depth: int) -> None:  # noqa: ARG002
+        self._check_size(0, value.nbytes)
+        said = f"memoryview {value.format} {value.shape}{' read-only' if value.readonly else ''}"
+        self._emit(path, f"{said} ".encode() + value.tobytes(), said)
 
     def _printed(self, path: str, value: Any, depth: int) -> None:  # noqa: ARG002
         if type(value) in {bytearray, array.array, msgspec.Raw}:

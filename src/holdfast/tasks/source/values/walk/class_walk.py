@@ -22,7 +22,7 @@ from holdfast.tasks.source.values.binding_statements import (
     statements_binding,
     statements_of,
 )
-from holdfast.tasks.source.values.class_members import counts_in_class
+from holdfast.tasks.source.values.class_members import counts_in_class, registered_classes
 from holdfast.tasks.source.values.definition_parts import (
     is_class,
     members_of,
@@ -37,7 +37,7 @@ from holdfast.tasks.source.values.installed_packages import (
     is_own_module,
 )
 from holdfast.tasks.source.values.running_source import module_source
-from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode
+from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode, shown_line
 from holdfast.tasks.source.values.text.code_text import (
     code_text,
 )
@@ -97,8 +97,16 @@ class ClassWalk(CodeWalk):
         for name, item in members.items():
             if counts_in_class(value, name, item):
                 self._class_member(value, key, name, item)
+        if "_abc_impl" in members:
+            self._registered(value, key)
         if needs_body or "__attrs_attrs__" in members:
             self._class_body(value, key)
+
+    def _registered(self, value: type, key: str) -> None:
+        """The classes that were registered with an abstract one (`Text.register(str)`): they pass for derived ones."""
+        if names := sorted(map(self._class_key, registered_classes(value))):
+            node = TakenNode(VALUE, " ".join(names).encode(errors="surrogatepass"), shown_line(", ".join(names)))
+            self._put(f"{key} (registered)", node, self._space_of(value))
 
     def _class_member(self, owner: type, key: str, name: str, item: Any) -> None:
         if self._is_of_package(type(item)):

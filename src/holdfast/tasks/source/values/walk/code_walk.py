@@ -67,6 +67,7 @@ from holdfast.tasks.source.values.walk.held_values import (
     compiled_node,
     full_module_name,
     is_own_name,
+    texts_within,
 )
 
 _READS_ANY_NAME = frozenset({"getattr()", "__dict__", "attrgetter", "vars", "dir", "getmembers"})
@@ -208,6 +209,7 @@ class CodeWalk:
             if filename and is_own_file(filename):
                 self._files.add(filename)
                 self._mask.add_directory(Path(filename).parent)
+                self._mask.add_source(self._spaces[id(values)].source)
                 self._waiting.append(functools.partial(self._scan_patches, filename, values))
         return self._spaces[id(values)]
 
@@ -456,7 +458,9 @@ class CodeWalk:
         code, space, name = value.__code__, self._space(value.__globals__), f"{key}()"
         found = running_definition(code, value.__globals__)
         if found is None:
-            self._put(name, compiled_node(code), space)
+            self._put(name, compiled_node(code, self._mask), space)
+            if any(map(self._mask.holds_own_key, texts_within(code))):
+                self._put(f"{name} (key)", TakenNode(OPAQUE, b"key", "looks like a key"), space)
             names = _names_within(code)
             self._follow(
                 NO_TEXT._replace(

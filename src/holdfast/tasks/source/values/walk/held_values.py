@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from holdfast.run.core.records import BYTECODE
 from holdfast.tasks.source.syntax import Definition, spelled_code
 from holdfast.tasks.source.values.running_source import SourceText, module_source
+from holdfast.tasks.source.values.spelling.hidden_texts import TextMask
 from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode
 from holdfast.tasks.source.values.text.code_text import (
     CodeText,
@@ -80,10 +81,16 @@ def is_own_name(value: object) -> bool:
     return type(value) is not ModuleType and type_module(type(value)) != "__future__"
 
 
-def compiled_node(code: CodeType) -> TakenNode:
+def compiled_node(code: CodeType, mask: TextMask) -> TakenNode:
     """A function whose source is not known any more; compiled code differs between versions of Python."""
-    spelled = f"{sys.version_info[:2]} {spelled_code(code)}"
+    spelled = f"{sys.version_info[:2]} {spelled_code(code, mask.without_keys, mask.without_known_keys)}"
     return TakenNode(BYTECODE, spelled.encode(errors="surrogatepass"), "")
+
+
+def texts_within(code: CodeType) -> list[str]:
+    """The texts among the constants of compiled code."""
+    inner = [text for item in code.co_consts if isinstance(item, CodeType) for text in texts_within(item)]
+    return [item for item in code.co_consts if isinstance(item, str)] + inner
 
 
 def full_module_name(imported: LocalImport, package: str) -> str:

@@ -20,7 +20,7 @@ from types import (
 )
 from typing import Any
 
-from holdfast.run.core.records import CODE, ORDER_OF, VALUE
+from holdfast.run.core.records import CODE, MEMBER, ORDER_OF, VALUE
 from holdfast.tasks.source.syntax import Definition, find_class
 from holdfast.tasks.source.values.class_members import counts_in_class, declares_something
 from holdfast.tasks.source.values.definition_parts import (
@@ -29,6 +29,7 @@ from holdfast.tasks.source.values.definition_parts import (
     module_of_code,
     namespace_of,
 )
+from holdfast.tasks.source.values.package_state import package_states
 from holdfast.tasks.source.values.running_source import SourceText, running_definition, source_lines
 from holdfast.tasks.source.values.spelling.taken_nodes import TakenNode, order_node, shown_line
 from holdfast.tasks.source.values.text.code_text import (
@@ -53,7 +54,16 @@ _CHANGEABLE = frozenset(
     map(id, (list, dict, set, bytearray, deque, OrderedDict, Counter, defaultdict, types.SimpleNamespace))
 )
 """Containers that can be changed in place."""
-_READS_SOURCE = frozenset({"getsource", "getsourcelines", "getcomments", "getsourcefile", "findsource", "getlines"})
+_READS_LINES = frozenset(
+    {"f_lineno", "tb_lineno", "co_firstlineno", "co_lines", "co_positions", "getlineno", "getframeinfo"}
+    | {"getsourcelines", "findsource"}
+)
+"""Names by which code sees on which line something is."""
+_READS_SOURCE = _READS_LINES | {
+    *("getsource", "getcomments", "getsourcefile", "getlines"),
+    *("co_varnames", "co_names", "co_consts", "co_code", "co_cellvars", "co_freevars", "co_nlocals", "f_locals"),
+}
+"""Names by which code sees how something is written, with comments or the names of its variables."""
 
 
 class ReachedValues(ClassWalk):
@@ -72,6 +82,7 @@ class ReachedValues(ClassWalk):
             self._add_given_names()
         self._add_sources()
         self._add_python_options()
+        self._add_package_states()
         self._drop_orders()
         self._add_orders()
         written = {name for text in self._texts for name in text.written}
@@ -183,11 +194,15 @@ class ReachedValues(ClassWalk):
                     self._put(f"{place}.{name}", TakenNode(VALUE, f"str {given}".encode(), repr(given)))
 
     def _add_sources(self) -> None:
-        """Source as it is written, comments included, where code reads it."""
-        if not any(_READS_SOURCE & text.mentioned for text in self._texts):
+        """Source as it is written, comments included, where code reads it; and its line, where code reads that."""
+        mentioned = frozenset().union(*(text.mentioned for text in self._texts))
+        if not _READS_SOURCE & mentioned:
             return
         for value, key in self._definitions:
             if (found := self._defined(value)) is not None:
+                if _READS_LINES & mentioned:
+                    line = str(found[1].lineno)
+                    self._put(f"{key} (line)", TakenNode(VALUE, line.encode(), line), self._space_of(value))
                 text = self._mask.without_keys(source_lines(*found))
                 node = TakenNode(VALUE, text.encode(errors="surrogatepass"), f"{len(text.splitlines())} lines")
                 self._put(f"{key} (source)", node, self._space_of(value))
@@ -209,6 +224,12 @@ class ReachedValues(ClassWalk):
             self._put("assertions", TakenNode(VALUE, b"left out", "left out by python -O"))
         if sys.flags.optimize > 1 and any(text.reads_definitions for text in self._texts):
             self._put("docstrings", TakenNode(VALUE, b"left out", "left out by python -OO"))
+
+    def _add_package_states(self) -> None:
+        """What is set for the whole process; a run of an earlier version has none of it on record."""
+        for name, state in package_states(self._packages):
+            text = repr(state)
+            self._put(name, TakenNode(MEMBER, text.encode(), shown_line(text)))
 
     def _add_aliases(self, written: set[str]) -> None:
         """Names that stand for one thing, where code changes what one of them stands for: the others change too."""
