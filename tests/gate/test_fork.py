@@ -63,6 +63,7 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
         "new": 4,
         "verdict": "refused",
         "way_out": "`holdfast fork` starts a run with it and keeps the trials it does not affect",
+        "undoable": True,
     }
     assert world.everything() == before
 
