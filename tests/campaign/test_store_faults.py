@@ -1,8 +1,8 @@
 """Lost machines over failing stores: what was acknowledged is there, and every advice that is printed loses nothing.
 
-100 machines are lost at random moments: killed, and their disks with them. Meanwhile the store answers 404, 403 or
-503, closes connections, is slow, flaps or takes no writes. Sessions that end by themselves say what to do: the checker
-does it.
+100 machines are lost at random moments while they work: killed, and their disks with them. Meanwhile the store answers
+404, 403 or 503, closes connections, is slow, flaps or takes no writes. Sessions that end by themselves say what to do:
+the checker does it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from store_fixtures import place, proxy, store
 
 __all__ = ["place", "proxy", "store"]
 
-TRIALS, LOSSES, SEEDS = 900, 5, 10
+TRIALS, LOSSES, SEEDS = 400, 5, 10
 _ADVISED = re.compile(
     r"holdfast (?:resume|recover|repair|status|verify|show) [^`\n]*?(?=[.`]?(?:\s*$|\s[A-Z(])|`)", re.MULTILINE
 )
@@ -36,13 +36,20 @@ class FaultyStore:
         self._program, self._server, self._place, self._proxy = program, server, place, proxy
         self._chance, self._durability = random.Random(seed), durability
         proxy.chance = random.Random(seed)
-        runner = {"upload_interval": 0.1, "durability": durability, "lease": 1.0, "grace_period": 2}
-        eval_file = http_eval(program.directory, server.base_url, TRIALS, concurrency_limit=4, runner=runner)
-        self._command = ("run", eval_file, "--run-dir", place.url, "--or-resume")
+        self.trials = 0
+        self._grow()
         self._may_be_lost: set[str] = set()
         """Acknowledged under `local`, and lost with a machine before they were uploaded."""
         self.losses = self.followed = self.lost_trials = 0
         self.codes: list[int] = []
+
+    def _grow(self) -> None:
+        """There is work for more sessions: the eval has more samples than before."""
+        self.trials += TRIALS
+        runner = {"upload_interval": 0.1, "durability": self._durability, "lease": 1.0, "grace_period": 2}
+        directory, url = self._program.directory, self._server.base_url
+        eval_file = http_eval(directory, url, self.trials, concurrency_limit=4, runner=runner)
+        self._command = ("run", eval_file, "--run-dir", self._place.url, "--or-resume")
 
     def lose_machines(self) -> None:
         while self.losses < LOSSES:
@@ -56,9 +63,8 @@ class FaultyStore:
                 self._let_end(process)
             self._proxy.mode = "pass"
             self._check()
-            if len(self._finished()) == TRIALS:
-                # Sessions have nothing to do any more: machines are lost that only hold what is in the store.
-                self._lose_machine()
+            if len(self._finished()) == self.trials:
+                self._grow()
 
     def _wait_for_work(self, process) -> None:
         """Mostly the faults come once a session is at work, sometimes while it starts."""
@@ -129,9 +135,9 @@ class FaultyStore:
     def finish(self) -> None:
         """The store is well: the same command completes the run, and another machine finds all of it."""
         self._proxy.mode = "pass"
-        assert f"{TRIALS} of {TRIALS}" in self._program(*self._command, code=0).out
+        assert f"{self.trials:,} of {self.trials:,}" in self._program(*self._command, code=0).out
         self._place.lose_machine()
-        assert len(self._finished()) == TRIALS
+        assert len(self._finished()) == self.trials
         assert self._program("verify", self._place.url).code == 0
 
 
@@ -146,6 +152,7 @@ def test_recovery_30_to_33_lost_machines_over_failing_stores(observed, server, p
     faulty.lose_machines()
     faulty.finish()
     print(f"{durability}: {faulty.losses} lost machines, with {faulty.lost_trials} acknowledged trials;")
-    print(f"{faulty.followed} printed commands followed, exit codes of sessions that ended: {faulty.codes}")
+    print(f"{faulty.followed} printed commands followed in {faulty.trials} trials;")
+    print(f"exit codes of sessions that ended: {faulty.codes}")
     if durability == "remote":
         assert faulty.lost_trials == 0
