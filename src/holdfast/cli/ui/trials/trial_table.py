@@ -12,6 +12,7 @@ from holdfast.analysis.failure_groups import in_the_past
 from holdfast.api.trial_results import TrialResult
 from holdfast.cli.ui.table import Column, table_lines
 from holdfast.models.reasoning_text import without_reasoning
+from holdfast.run.fold.states import State
 from holdfast.terminal.width import cut, one_line
 
 _STATE_COLOURS = {"valid": "green", "limited": "yellow", "blocked": "yellow", "failed": "red", "unfinished": "yellow"}
@@ -19,8 +20,9 @@ _SCORE_COLUMNS = 4
 """More scorers than these share one column."""
 _SCORER_CHARACTERS = 12
 _SHOWN_CHARACTERS = 1000
+_STATE_CHARACTERS = 16
 _WIDE = 80
-"""From this many columns on, the reason of a state is shown in full: "unfinished (model disabled)"."""
+"""From this many columns on, why a trial is unfinished is not cut: "unfinished (model disabled)"."""
 
 
 class ListedTrial(NamedTuple):
@@ -35,7 +37,7 @@ def trial_table(trials: Sequence[ListedTrial], width: int, *, wrong_first: bool 
     scorers = _scorers_with_a_column(trials)
     columns = [
         Column("trial", most=width // 3, is_name=True),
-        Column("state", is_flexible=True, least=27 if width >= _WIDE else 16, colours=_STATE_COLOURS),
+        Column("state", is_flexible=True, least=_state_columns(trials, width), colours=_STATE_COLOURS),
         *([Column(one_line(name, _SCORER_CHARACTERS), is_number=True) for name in scorers] or [_all_scores(trials)]),
         *(Column(title, is_flexible=True, is_optional=True, is_prose=True) for title in ("input", "target", "answer")),
     ]
@@ -44,6 +46,12 @@ def trial_table(trials: Sequence[ListedTrial], width: int, *, wrong_first: bool 
     for trial, line in zip(trials, lines, strict=True):
         found += [line, *_error_line(trial.result, width)]
     return found
+
+
+def _state_columns(trials: Sequence[ListedTrial], width: int) -> int:
+    """How wide the states are at least: why a trial is unfinished is in no other column."""
+    reasons = [len(state_text(result)) for _, result in trials if result.state is State.UNFINISHED]
+    return max([_STATE_CHARACTERS, *reasons]) if width >= _WIDE else _STATE_CHARACTERS
 
 
 def _scorers_with_a_column(trials: Sequence[ListedTrial]) -> list[str]:
