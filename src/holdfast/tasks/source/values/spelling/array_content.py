@@ -62,7 +62,7 @@ def _is_masked(base: type) -> bool:
 
 
 def _fill_value(value: Any, given: Mapping[str, Any]) -> tuple[str, Any]:
-    """The value that stands for what is masked; numpy works it out when it is first asked for, which is no change."""
+    """The value that stands for what is masked; numpy works it out when it is first asked for."""
     fill = given.get("_fill_value")
     if fill is None:
         fill = sys.modules["numpy"].ma.MaskedArray([], dtype=value.dtype).fill_value

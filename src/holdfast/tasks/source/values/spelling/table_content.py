@@ -50,7 +50,7 @@ def _small(_: Any) -> tuple[int, int]:
     return 1, 0
 
 
-def _text(value: Any) -> Iterator[tuple[str, Any]]:
+def _repr_text(value: Any) -> Iterator[tuple[str, Any]]:
     yield ".text", repr(value)
 
 
@@ -206,12 +206,12 @@ _READERS: dict[tuple[str, str], TableReader] = {
     ("pandas", "RangeIndex"): TableReader(_range_size, _range_index),
     ("pandas", "Index"): TableReader(_array_size, _index),
     ("pandas", "ExtensionArray"): TableReader(_array_size, _typed),
-    **{("pandas", name): TableReader(_small, _text) for name in _SCALARS_OF_PANDAS},
+    **{("pandas", name): TableReader(_small, _repr_text) for name in _SCALARS_OF_PANDAS},
     ("polars", "DataFrame"): TableReader(
         lambda value: (value.height * value.width, value.estimated_size()), _polars_frame
     ),
     ("polars", "Series"): TableReader(lambda value: (len(value), value.estimated_size()), _polars_series),
-    ("polars", "DataType"): TableReader(_small, _text),
+    ("polars", "DataType"): TableReader(_small, _repr_text),
     **dict.fromkeys(
         (("pyarrow", "Table"), ("pyarrow", "RecordBatch")),
         TableReader(lambda value: (value.num_rows * value.num_columns, value.nbytes), _arrow_table),
@@ -220,7 +220,7 @@ _READERS: dict[tuple[str, str], TableReader] = {
     ("pyarrow", "Scalar"): TableReader(_small, _arrow_scalar),
     ("pyarrow", "Schema"): TableReader(_small, _arrow_schema),
     ("pyarrow", "Field"): TableReader(_small, _arrow_field),
-    ("pyarrow", "DataType"): TableReader(_small, _text),
+    ("pyarrow", "DataType"): TableReader(_small, _repr_text),
     ("numpy", "dtype"): TableReader(_small, _number_type),
     ("numpy", "Generator"): TableReader(_small, _generator, is_random=True),
     ("numpy", "BitGenerator"): TableReader(_small, _bits, is_random=True),
