@@ -245,3 +245,13 @@ def test_experiments_5_a_workspace_that_is_not_as_the_agent_has_left_it_is_not_c
     assert (lost["status"], lost["error"]["kind"], lost["will_retry"]) == ("failed", "WorkLost", True)
     assert (end["status"], end["attempt"]) == ("valid", 2)
     holdfast("verify", "r", "--deep", code=0)
+
+
+def test_an_agent_that_deletes_its_workspace_is_named_as_the_cause(holdfast, tmp_path):
+    """Nothing is said of another machine, on which the agent has never been."""
+    script = "import shutil; shutil.rmtree(Path.cwd().parent, ignore_errors=True); print('done')"
+    eval_ = agent_eval(tmp_path, script, agent={"tries": 1}, task={"runner": {"max_retries": 0}})
+    told = holdfast("run", eval_, "--run-dir", "r")
+    text = told.err + told.out + str([end.get("error") for end in holdfast.records("r", "trial")])
+    assert "is gone: the agent or somebody else has deleted it" in text
+    assert "machine" not in text.replace("on the machine that has it", "")

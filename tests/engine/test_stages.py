@@ -144,7 +144,10 @@ def test_clean_up_is_left_to_the_next_session_by_a_kill_and_by_a_failure(tmp_pat
     # The ends are durable, and clean-up has started.
     rig.killed_session(45.0)
     assert [end.status.value for end in rig.ends()] == ["valid", "valid"]
-    assert rig.session().ended.exit_code == 0
+    again = rig.session()
+    assert again.ended.exit_code == 0
+    # Once for the session, however many trials it concerns.
+    assert sum("could not be cleaned up after the trial" in text for text in again.messages) == 1
     assert solver.cleaned == []
     assert [note.kind for note in rig.records(NoteRecord) if note.trial] == ["clean_up", "clean_up"]
     solver.fails.clear()

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.engine.events import (
     FAILED_OBSERVER,
+    LEFT_BEHIND,
     ODD_REPLY,
     SERVED_MODEL,
     UNAWAITED_ERROR,
@@ -220,6 +221,8 @@ def note_text(note: Note) -> str:
         return f"an error in a task's code was not awaited: {note.text}"
     if note.kind == SERVED_MODEL:
         return f"warning: {note.subject}: {note.text}"
+    if note.kind == LEFT_BEHIND:
+        return f"warning: {note.subject}: {note.text} This is shown once."
     if note.kind == ODD_REPLY:
         return f"warning: {note.subject}: {note.text} This is shown once; later replies of this kind are only counted."
     return ""

@@ -23,7 +23,7 @@ from holdfast.sampling.events import CandidateEnded, LaneRepaired, SamplingEnded
 ADMISSION = "admission"
 """The name of the limit on everything that a session starts."""
 FAILURE_BESIDE_JOURNAL, FAILED_OBSERVER, UNAWAITED_ERROR, ODD_REPLY = "failure", "observer", "unawaited", "reply"
-SERVED_MODEL = "served"
+SERVED_MODEL, LEFT_BEHIND = "served", "clean_up"
 """The kinds of notes."""
 
 

@@ -19,6 +19,7 @@ from holdfast.engine.dependencies.waves import Waves, has_dependencies, recall_c
 from holdfast.engine.events import (
     ADMISSION,
     FAILURE_BESIDE_JOURNAL,
+    LEFT_BEHIND,
     Events,
     Interrupted,
     LimitChanged,
@@ -218,6 +219,7 @@ class Execution:
         )
         self._runner = self._make_runner(rng or random.Random(), reuse, history)  # noqa: S311 - jitter
         self._sequences = [self._queue(sequence) for sequence in self._remaining_trials()]
+        self._has_left = False
         self._refusal = ""
         """Why the run may not continue as it was resumed, if that came out only now."""
 
@@ -328,8 +330,15 @@ class Execution:
             until=self._selection.until,
             root=self._session.layout.root,
             results=self._results,
+            note_left=self._note_left,
         )
         return TrialRunner(environment, self._models, history, self._fail_fast)
+
+    def _note_left(self, trial: str, text: str) -> None:
+        """Says it once: where one workspace cannot be deleted, all others mostly cannot either."""
+        if not self._has_left:
+            self._has_left = True
+            self.events.emit(Note(LEFT_BEHIND, trial, text))
 
     def _find_model(self, name: str) -> OpenModel:
         """A model that a scorer asks; one that no trial asks is opened now, and is disabled if that fails.

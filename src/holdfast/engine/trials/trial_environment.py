@@ -75,5 +75,7 @@ class TrialEnvironment:
     """The directory of the run on this machine; None where trials only follow their record."""
     results: ResultSink | None = None
     """Takes the results of finished trials of tasks with result files, before they are recorded."""
+    note_left: Callable[[str, str], None] = lambda _key, _text: None
+    """Gets a trial after which nothing could be cleaned up, and why."""
     record_only: RecordOnly | None = None
     """Set where trials only follow their record: nothing else is done."""

@@ -57,7 +57,7 @@ class AgentFailed(HoldfastError):  # noqa: N818 - reads as a sentence where it i
 
 
 class WorkspaceLost(HoldfastError):  # noqa: N818 - as above
-    """The workspace of a trial whose agent has worked is not on this machine, or is that of other work."""
+    """The workspace of a trial whose agent has worked is gone, or is that of other work."""
 
     kind = "task"
 
@@ -246,7 +246,10 @@ def _check_workspace(place: AgentWorkspace, used: UsedWorkspace | None) -> None:
     ready, where = place.directory.ready(), place.directory.workspace
     hint = "Resume the run on the machine that has it, or with --from prepare."
     if ready is None:
-        text = f"The workspace {where}, in which the agent has worked, is not on this machine."
+        text = (
+            f"The workspace {where}, in which the agent has worked, is gone: the agent or somebody else has deleted it"
+            " or what is noted beside it, or the run was copied without it."
+        )
         raise WorkLost(text) if used is not None and used.place == str(where) else WorkspaceLost(text, hint=hint)
     if used is not None and (ready.attempt, ready.place) != (used.attempt, used.place):
         raise WorkspaceLost(

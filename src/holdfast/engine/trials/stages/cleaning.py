@@ -41,6 +41,7 @@ async def clean_up(environment: TrialEnvironment, solver: StagedSolver, trial: R
         f"It could not be cleaned up after the trial; the next session tries again. {failure.kind}: {failure.message}"
     )
     environment.sink.put(NoteRecord(kind=CLEAN_UP, trial=trial.key, text=text))
+    environment.note_left(trial.key, text)
 
 
 def has_left_trials(fold: RunFold, tasks: Mapping[str, Task]) -> bool:
