@@ -77,7 +77,7 @@ def test_a_mistake_is_named_with_its_way_out(place, tmp_path, name):
 
 DATASETS = {
     "a directory": ({"path": "empty"}, "empty is a directory.", "Name a file in it."),
-    "a file that is not there": ({"path": "nothing-like-it.csv"}, "does not exist.", "Relative paths are relative to"),
+    "a file that is not there": ({"path": "nothing-like-it.csv"}, "does not exist.", "Relative paths start at"),
     "a filter on a field that no row has": (
         {"operations": [{"filter": {"field": "questoin", "equals": "q1"}}]},
         "names the field 'questoin', which no row has; the first has answer, id, question.",
