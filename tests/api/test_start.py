@@ -263,7 +263,7 @@ def events(monkeypatch) -> list[str]:
     opened = RunReader.__init__
     monkeypatch.setattr(RunReader, "__init__", lambda *args, **keys: (found.append("opened"), opened(*args, **keys))[1])
     noting(session_open, "take_lease", "lease")
-    noting(remote_run, "RemoteLease", "remote lease")
+    noting(remote_run, "take_run_lease", "remote lease")
     return found
 
 
