@@ -52,7 +52,7 @@ def test_the_errors_of_a_report_are_plain_data(tmp_path, holdfast):
     assert (errors.trials, [group.trials for group in errors.groups]) == (3, [2, 1])
     found = holdfast.json("report", tmp_path / "r", code=0)["errors"]
     assert found["trials"] == 3
-    unset = {"setting": "", "is_refused": False}
+    unset = {"setting": "", "is_refused": False, "may_pass": False}
     assert found["groups"][0] == {"trials": 2, "reason": "task error", "error": errors.groups[0].error, **unset}
 
 

@@ -244,6 +244,10 @@ class CostEstimate:
             taken = spent._replace(shares=_with_roles(spent.shares, own))
             for pair in ((task, own), (task, ""), ("", "")):
                 self._spent[pair] = self._spent[pair].plus(taken)
+        self._valid: Counter[tuple[str, str]] = Counter()
+        for (task, own), counts in reader.fold.counts_by_group().items():
+            for pair in ((task, own), (task, ""), ("", "")):
+                self._valid[pair] += counts.valid
         self._planned: Counter[tuple[str, str]] = Counter()
 
     def add(self, planned: PlannedTrial) -> None:
@@ -268,7 +272,9 @@ class CostEstimate:
         return [f"{task} on {model}" for task, model in self._planned if not self._has_ended(task, model)]
 
     def _has_ended(self, task: str, model: str) -> bool:
-        return (task, model) in self._spent and self._spent[task, model].attempts > 0
+        """Whether a trial has: those that got no reply say nothing of the cost."""
+        spent = self._spent.get((task, model), Spent())
+        return spent.attempts > 0 and bool(self._valid[task, model] or spent.shares)
 
     def _cost_of(self, task: str, model: str, trials: int) -> float | None:
         known = (pair for pair in ((task, model), (task, ""), ("", "")) if self._has_ended(*pair))
@@ -277,7 +283,8 @@ class CostEstimate:
         spent = self._spent[pair]
         shares = {(name or model, False): usage for (name, _), usage in spent.shares.items()}
         cost = self._prices.cost(shares, {model}).amount
-        return None if cost is None else cost / spent.attempts * trials
+        # An attempt that got no reply took nothing, and says nothing of what one that does will take.
+        return None if cost is None else cost / (self._valid[pair] or spent.attempts) * trials
 
 
 def _with_roles(shares: Mapping[ShareKey, Usage], own: str) -> dict[ShareKey, Usage]:
