@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from contextlib import closing
 
 import pytest
 
 from agents.agent_evals import agent_eval, make_repository, make_template
+from holdfast.engine.opening.forking.fork_files import ForkFiles
+from holdfast.run.core.layout import Layout
+from holdfast.run.fold.reader import RunReader
+from holdfast.storage import RealFileSystem
 from program import until
 
 WORKS = "Path('made').write_text(sys.argv[0]); print('done')"
@@ -172,3 +177,33 @@ def test_experiments_3_the_replay_script_works_after_the_workspace_was_removed(h
     gone = subprocess.run([script], capture_output=True, text=True, check=False)
     assert gone.returncode == 1 and "template of a workspace" in gone.stderr
     assert not (tmp_path / "r" / "workspaces" / script.parent.name).exists()
+
+
+def test_a_fork_syncs_its_files_once_for_all_trials(holdfast, tmp_path):
+    """By the writes to disk that forking takes for one trial and for five."""
+    make_template(tmp_path)
+    counts = []
+    for number in (1, 5):
+        run = f"r{number}"
+        holdfast("run", agent_eval(tmp_path, WORKS, samples=number), "--run-dir", run, code=0)
+        fs = CountingSyncs()
+        with closing(RunReader(tmp_path / run)) as reader:
+            files = ForkFiles(reader.layout, reader.run.hex())
+            for key in list(reader.fold.keys()):
+                files.keep(key, is_whole=True)
+        (tmp_path / f"f{number}" / "artifacts").mkdir(parents=True)
+        files.copy(fs, Layout(tmp_path / f"f{number}"), "ab")
+        assert len(list((tmp_path / f"f{number}").glob("artifacts/*/result.json"))) == number
+        counts.append(fs.syncs)
+    assert counts[0] == counts[1]
+
+
+class CountingSyncs(RealFileSystem):
+    """Counts how often a file or a directory is synced by itself."""
+
+    def __init__(self) -> None:
+        self.syncs = 0
+
+    def sync_directory(self, path):
+        self.syncs += 1
+        super().sync_directory(path)
