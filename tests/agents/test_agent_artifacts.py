@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from contextlib import closing
@@ -207,3 +208,37 @@ class CountingSyncs(RealFileSystem):
     def sync_directory(self, path):
         self.syncs += 1
         super().sync_directory(path)
+
+
+def test_experiments_3_a_replay_whose_setup_failed_starts_from_a_new_workspace(holdfast, tmp_path):
+    make_template(tmp_path)
+    setup = f"test -e {tmp_path / 'may'} && touch set-up"
+    (tmp_path / "may").touch()
+    eval_ = agent_eval(tmp_path, "print(Path('set-up').exists())", workspace={"setup": setup})
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    (script,) = (tmp_path / "r" / "artifacts").glob("*/replay.sh")
+    (tmp_path / "may").unlink()
+    for _ in range(2):
+        failed = subprocess.run([script], capture_output=True, text=True, check=False)
+        assert (failed.returncode, failed.stdout) == (1, "")
+    (tmp_path / "may").touch()
+    for _ in range(2):
+        assert subprocess.run([script], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+def test_experiments_3_the_replay_script_of_a_fork_works_in_the_fork(holdfast, tmp_path):
+    make_template(tmp_path)
+    eval_ = agent_eval(tmp_path, "print(os.getcwd(), Path(sys.argv[1]).read_text())")
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    holdfast("fork", "r", "--run-dir", "f", code=0)
+    shutil.rmtree(tmp_path / "r")
+    (script,) = (tmp_path / "f" / "artifacts").glob("*/replay.sh")
+    again = subprocess.run(
+        [script.name],
+        cwd=script.parent,
+        env={**os.environ, "PATH": f".:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert again.stdout == f"{tmp_path / 'f' / 'workspaces' / script.parent.name / 'work'} Write w0.\n"

@@ -93,6 +93,16 @@ class TrialDirectory:
         return self.state / "base.json"
 
     @property
+    def marker(self) -> Path:
+        """By this a session knows that the workspace is prepared."""
+        return self.state / _READY
+
+    @property
+    def replay(self) -> Path:
+        """By this a replay script knows that the workspace which it has made is complete."""
+        return self.state / "replay"
+
+    @property
     def left(self) -> Path:
         """What the workspace held when the agent had ended."""
         return self.state / "left"
