@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
+from contextlib import closing
 
 import pytest
 
 from agents.agent_evals import agent_eval, make_repository, make_template
+from holdfast.engine.opening.forking.fork_files import ForkFiles
+from holdfast.run.core.layout import Layout
+from holdfast.run.fold.reader import RunReader
+from holdfast.storage import RealFileSystem
 from program import until
 
 WORKS = "Path('made').write_text(sys.argv[0]); print('done')"
@@ -172,3 +178,67 @@ def test_experiments_3_the_replay_script_works_after_the_workspace_was_removed(h
     gone = subprocess.run([script], capture_output=True, text=True, check=False)
     assert gone.returncode == 1 and "template of a workspace" in gone.stderr
     assert not (tmp_path / "r" / "workspaces" / script.parent.name).exists()
+
+
+def test_a_fork_syncs_its_files_once_for_all_trials(holdfast, tmp_path):
+    """By the writes to disk that forking takes for one trial and for five."""
+    make_template(tmp_path)
+    counts = []
+    for number in (1, 5):
+        run = f"r{number}"
+        holdfast("run", agent_eval(tmp_path, WORKS, samples=number), "--run-dir", run, code=0)
+        fs = CountingSyncs()
+        with closing(RunReader(tmp_path / run)) as reader:
+            files = ForkFiles(reader.layout, reader.run.hex())
+            for key in list(reader.fold.keys()):
+                files.keep(key, is_whole=True)
+        (tmp_path / f"f{number}" / "artifacts").mkdir(parents=True)
+        files.copy(fs, Layout(tmp_path / f"f{number}"), "ab")
+        assert len(list((tmp_path / f"f{number}").glob("artifacts/*/result.json"))) == number
+        counts.append(fs.syncs)
+    assert counts[0] == counts[1]
+
+
+class CountingSyncs(RealFileSystem):
+    """Counts how often a file or a directory is synced by itself."""
+
+    def __init__(self) -> None:
+        self.syncs = 0
+
+    def sync_directory(self, path):
+        self.syncs += 1
+        super().sync_directory(path)
+
+
+def test_experiments_3_a_replay_whose_setup_failed_starts_from_a_new_workspace(holdfast, tmp_path):
+    make_template(tmp_path)
+    setup = f"test -e {tmp_path / 'may'} && touch set-up"
+    (tmp_path / "may").touch()
+    eval_ = agent_eval(tmp_path, "print(Path('set-up').exists())", workspace={"setup": setup})
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    (script,) = (tmp_path / "r" / "artifacts").glob("*/replay.sh")
+    (tmp_path / "may").unlink()
+    for _ in range(2):
+        failed = subprocess.run([script], capture_output=True, text=True, check=False)
+        assert (failed.returncode, failed.stdout) == (1, "")
+    (tmp_path / "may").touch()
+    for _ in range(2):
+        assert subprocess.run([script], capture_output=True, text=True, check=True).stdout == "True\n"
+
+
+def test_experiments_3_the_replay_script_of_a_fork_works_in_the_fork(holdfast, tmp_path):
+    make_template(tmp_path)
+    eval_ = agent_eval(tmp_path, "print(os.getcwd(), Path(sys.argv[1]).read_text())")
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    holdfast("fork", "r", "--run-dir", "f", code=0)
+    shutil.rmtree(tmp_path / "r")
+    (script,) = (tmp_path / "f" / "artifacts").glob("*/replay.sh")
+    again = subprocess.run(
+        [script.name],
+        cwd=script.parent,
+        env={**os.environ, "PATH": f".:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert again.stdout == f"{tmp_path / 'f' / 'workspaces' / script.parent.name / 'work'} Write w0.\n"

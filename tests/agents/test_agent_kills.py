@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import sys
+from pathlib import Path
 
+import msgspec
 import pytest
 
-from agents.agent_evals import agent_eval, left_in, make_repository, make_template, processes_below
+from agents.agent_evals import agent_eval, git, left_in, make_repository, make_template, processes_below
+from holdfast.tasks.workspaces.capture import write_base
+from holdfast.tasks.workspaces.trial_directory import TrialDirectory
 from program import stop_process, until
 
 COUNTS = """
@@ -217,28 +222,76 @@ def test_ledger_no_more_calls_may_be_billed_twice_than_agents_could_work(holdfas
     assert holdfast.json("status", "r")["sessions"][-1]["in_flight_at_kill"] == 1
 
 
-WORKSPACE_DAMAGE = {
-    "truncated": lambda work: (work / "made").write_text(""),
-    "deleted": lambda work: (work / "made").unlink(),
-    "edited": lambda work: (work / "main.py").write_text("print('two')\n"),
-    "repository removed": lambda work: shutil.rmtree(work / ".git"),
-    "workspace removed": lambda work: shutil.rmtree(work.parent),
-    "base damaged": lambda work: (work.parent / "state" / "base.json").write_bytes(b"{"),
-}
-
-
-@pytest.mark.parametrize("damage", WORKSPACE_DAMAGE)
-def test_experiments_5_a_workspace_that_is_not_as_the_agent_has_left_it_is_not_captured(holdfast, tmp_path, damage):
-    """As after a power loss: the agent works again, in a new workspace, also where nothing is to be retried."""
+def paused_after_solving(holdfast, tmp_path) -> Path:
+    """The workspace of a trial whose agent has worked, and that is not captured yet; `log` counts the agents."""
     make_repository(tmp_path)
-    log = tmp_path / "log"
-    script = f"open({str(log)!r}, 'a').write('x'); Path('made').write_text('by the agent'); print('done')"
+    script = f"open({str(tmp_path / 'log')!r}, 'a').write('x'); Path('made').write_text('by the agent'); print('done')"
     eval_ = agent_eval(tmp_path, script, workspace={"repo": "template"}, task={"runner": {"max_retries": 0}})
     holdfast("run", eval_, "--run-dir", "r", "--until", "solve")
     (work,) = (tmp_path / "r" / "workspaces").glob("*/work")
-    WORKSPACE_DAMAGE[damage](work)
+    return work
+
+
+def test_experiments_5_looking_at_a_paused_workspace_with_git_costs_nothing(holdfast, tmp_path):
+    """Git writes its index where it only reports."""
+    work = paused_after_solving(holdfast, tmp_path)
+    os.utime(work / ".git" / "index", (1, 1))
+    (work / ".git" / "index.seen").touch()
+    git(work, "status")
     holdfast("resume", "r", code=0)
-    assert log.read_text() == "xx"
+    assert (tmp_path / "log").read_text() == "x"
+    assert "+by the agent" in holdfast.records("r", "answer")[-1]["value"]["diff"]
+
+
+WORKSPACE_CHANGES = {
+    "edited": ("main.py (changed)", lambda work: (work / "main.py").write_text("print('two')\n")),
+    "truncated": ("made (shorter)", lambda work: (work / "made").write_text("")),
+    "deleted": ("made (missing)", lambda work: (work / "made").unlink()),
+    "swap file": (".made.swp (new)", lambda work: (work / ".made.swp").touch()),
+    "repository removed": (".git (missing)", lambda work: shutil.rmtree(work / ".git")),
+    "base damaged": ("damaged", lambda work: (work.parent / "state" / "base.json").write_bytes(b"{")),
+}
+
+
+@pytest.mark.parametrize("change", WORKSPACE_CHANGES)
+def test_experiments_5_a_changed_workspace_is_neither_captured_nor_paid_for_again(holdfast, tmp_path, change):
+    """The changed files are named with the ways out; the trial stays unfinished, however often it is resumed."""
+    named, make = WORKSPACE_CHANGES[change]
+    work = paused_after_solving(holdfast, tmp_path)
+    make(work)
+    for _ in range(2):
+        holdfast("resume", "r")
+        end = holdfast.records("r", "trial")[-1]
+        assert (end["status"], end["error"]["kind"]) == ("unfinished", "workspace")
+        assert named in end["error"]["message"] and "--from prepare" in end["error"]["message"]
+    assert (tmp_path / "log").read_text() == "x"
+    assert not holdfast.records("r", "answer")
+
+
+def test_experiments_5_a_changed_workspace_can_be_put_right_captured_as_it_is_or_made_again(holdfast, tmp_path):
+    work = paused_after_solving(holdfast, tmp_path)
+    (work / "extra").write_text("by hand")
+    holdfast("resume", "r")
+    shutil.copytree(tmp_path / "r", tmp_path / "kept", symlinks=True)
+    (work / "extra").unlink()
+    holdfast("resume", "r", code=0)
+    assert [file["path"] for file in holdfast.records("r", "answer")[-1]["value"]["changed_files"]] == ["made"]
+    for stage, files, agents in (("capture", ["extra", "made"], "x"), ("prepare", ["made"], "xx")):
+        shutil.rmtree(tmp_path / "r")
+        shutil.copytree(tmp_path / "kept", tmp_path / "r", symlinks=True)
+        holdfast("resume", "r", "--from", stage, "--where", "sample=s0", code=0)
+        found = holdfast.records("r", "answer")[-1]["value"]["changed_files"]
+        assert [file["path"] for file in found] == files
+        assert (tmp_path / "log").read_text() == agents
+
+
+@pytest.mark.parametrize("what", ["work", "."])
+def test_experiments_5_a_workspace_that_is_gone_is_made_again(holdfast, tmp_path, what):
+    """The agent works again, in a new workspace, also where nothing is to be retried."""
+    work = paused_after_solving(holdfast, tmp_path)
+    shutil.rmtree(work.parent / what)
+    holdfast("resume", "r", code=0)
+    assert (tmp_path / "log").read_text() == "xx"
     answer = holdfast.records("r", "answer")[-1]
     assert "+by the agent" in answer["value"]["diff"] and answer["value"]["changed"] == 1
     lost, end = holdfast.records("r", "trial")[-2:]
@@ -255,3 +308,27 @@ def test_an_agent_that_deletes_its_workspace_is_named_as_the_cause(holdfast, tmp
     text = told.err + told.out + str([end.get("error") for end in holdfast.records("r", "trial")])
     assert "is gone: the agent or somebody else has deleted it" in text
     assert "machine" not in text.replace("on the machine that has it", "")
+
+
+CRASH_DAMAGE = {
+    "missing": (lambda work: (work / "made").unlink(), True),
+    "shorter": (lambda work: (work / "made").write_text(""), True),
+    "new": (lambda work: (work / "other").touch(), False),
+    "longer": (lambda work: (work / "made").write_text("more than before"), False),
+}
+
+
+@pytest.mark.parametrize("damage", CRASH_DAMAGE)
+def test_experiments_5_only_what_a_crash_does_counts_as_lost_after_a_restart_of_the_machine(tmp_path, damage):
+    make, is_lost = CRASH_DAMAGE[damage]
+    directory = TrialDirectory(tmp_path, "ab")
+    directory.make()
+    (directory.workspace / "made").write_text("by the agent")
+    write_base(directory)
+    directory.set_ready("i", 1)
+    used = directory.used()
+    assert used is not None and directory.change_since(used) is None
+    make(directory.workspace)
+    change, later = directory.change_since(used), directory.change_since(msgspec.structs.replace(used, boot="other"))
+    assert change is not None and not change.is_lost
+    assert later is not None and later.is_lost is is_lost

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from agents.agent_evals import agent_eval, make_template
+from holdfast.run.core.layout import Layout
 from holdfast.run.core.result_file import RESULT
+from holdfast.run.core.run_id import find_run_id
+from holdfast.run.fold.run_scan import RunScan
+from holdfast.run.remote.recover_without_steps import copy_without_steps
+from holdfast.storage import RealFileSystem
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "experiment"
 TRIALS = 12
@@ -173,3 +179,56 @@ def test_recovery_13_unknown_usage_is_still_unknown_after_a_repair(holdfast, tmp
     holdfast("repair", "r", code=0)
     assert holdfast.json("report", "r")["usage_is_partial"]
     assert holdfast.json("repair", "r", code=0)["changes"] == []
+
+
+@pytest.mark.parametrize("origin", ["repaired", "recovered"])
+def test_recovery_35_results_under_earlier_ids_of_a_run_are_its_own_without_a_journal(holdfast, tmp_path, origin):
+    """The run was repaired without a journal, or is a copy without steps; then it was resumed."""
+    make_template(tmp_path)
+    holdfast("run", agent_eval(tmp_path, "print('done')", samples=4), "--run-dir", "r", "--until", "prepare")
+    holdfast("resume", "r", "--where", "sample=s0")
+    if origin == "recovered":
+        layout = Layout(tmp_path / "r")
+        with closing(RunScan(layout, find_run_id(RealFileSystem(), layout))) as scan:
+            scan.scan_rest()
+            copy_without_steps(scan, tmp_path / "copy")
+        shutil.rmtree(tmp_path / "r")
+        (tmp_path / "copy").rename(tmp_path / "r")
+    else:
+        shutil.rmtree(tmp_path / "r" / "journal")
+        holdfast("repair", "r", code=0)
+    for samples, finished in (("sample=s1", 2), ("sample!=s3", 3)):
+        holdfast("resume", "r", "--where", samples)
+        shutil.rmtree(tmp_path / "r" / "journal")
+        told = holdfast.json("repair", "r", code=0)
+        assert (told["after"], told["faults"]) == (finished, [])
+        holdfast("verify", "r", "--deep", code=0)
+
+
+def test_recovery_13_a_model_that_nobody_called_leaves_the_usage_known_after_a_repair(holdfast, tmp_path):
+    """Only the tokens of judges are not in result files, and this one judges nothing."""
+    make_template(tmp_path)
+    said = {"type": "result", "result": "done", "usage": {"input_tokens": 3, "output_tokens": 2}}
+    models = {
+        name: {"provider": "command", "model": name, "price": {"input": 1, "output": 1}} for name in ("m", "idle")
+    }
+    task = {"models": ["m"]}
+    eval_ = agent_eval(tmp_path, f"print({json.dumps(said)!r})", agent={"output": "json"}, models=models, task=task)
+    holdfast("run", eval_, "--run-dir", "r", code=0)
+    before = holdfast.json("report", "r")
+    assert before["cost"] is not None
+    shutil.rmtree(tmp_path / "r" / "journal")
+    holdfast("repair", "r", code=0)
+    after = holdfast.json("report", "r")
+    for key in ("cost", "cost_is_lower_bound", "usage_is_partial"):
+        assert after[key] == before[key]
+
+
+def test_recovery_35_a_fork_of_a_repaired_run_is_sound(holdfast, tmp_path):
+    """The records of a repair cite the result file, which a fork writes anew."""
+    make_template(tmp_path)
+    holdfast("run", agent_eval(tmp_path, "print('done')", samples=2), "--run-dir", "r", code=0)
+    shutil.rmtree(tmp_path / "r" / "journal")
+    holdfast("repair", "r", code=0)
+    holdfast("fork", "r", "--run-dir", "f", code=0)
+    holdfast("verify", "f", "--deep", code=0)

@@ -22,7 +22,7 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_scan import RunScan
 from holdfast.run.remote.recover_without_steps import copy_without_steps
 from holdfast.storage import RealFileSystem
-from holdfast.tasks.stages import Stage
+from holdfast.tasks.stages import Stage, WorkLost
 
 SECONDS = 10.0
 
@@ -82,10 +82,10 @@ async def good(_request, _times):
     return said("GOOD")
 
 
-def staged_rig(tmp_path, solver, **options) -> Rig:
+def staged_rig(tmp_path, solver, samples=2, **options) -> Rig:
     actors = {"m": Actor(), "j": Actor(good)}
     settings = {"tasks": {"t": {"models": ["m"], "fail_fast": False}}, **options.pop("settings", {})}
-    return Rig(tmp_path / "r", simple_task(2, solver, score=Judging()), actors, settings=settings, **options)
+    return Rig(tmp_path / "r", simple_task(samples, solver, score=Judging()), actors, settings=settings, **options)
 
 
 def stage_steps(rig: Rig) -> list[str]:
@@ -199,6 +199,61 @@ def test_a_retry_after_capture_failed_that_has_not_started_keeps_it_too(tmp_path
     assert [answer.attempt for answer in rig.records(AnswerRecord)] == [2, 2]
     assert rig.ledger() == []
     assert rig.is_sound()
+
+
+class Losing(Staged):
+    """The work of the first attempts is lost before it is captured; then capturing fails as `fails` says."""
+
+    def __init__(self, lost: int = 1, **fails) -> None:
+        super().__init__(**fails)
+        self.lost = lost
+
+    async def _capture(self, trial, outcomes):
+        if trial.attempt <= self.lost:
+            raise WorkLost("The workspace is gone.")
+        return await super()._capture(trial, outcomes)
+
+
+def test_lost_work_takes_no_retry_away(tmp_path):
+    """Attempt 1 is lost, attempt 2 fails by itself, and one retry is allowed."""
+    rig = staged_rig(tmp_path, Losing(capture=2), settings={"max_retries": 1})
+    assert rig.session().ended.exit_code == 0
+    ends = [(end.attempt, end.status.value) for end in rig.ends()]
+    assert sorted(ends) == [(1, "failed")] * 2 + [(2, "failed")] * 2 + [(3, "valid")] * 2
+
+
+def test_work_that_is_lost_every_time_is_not_tried_for_ever(tmp_path):
+    rig = staged_rig(tmp_path, Losing(lost=99), settings={"max_retries": 0})
+    assert rig.session().ended.exit_code == 1
+    assert [end.will_retry for end in rig.ends() if end.attempt == 3] == [False] * 2
+    assert max(end.attempt for end in rig.ends()) == 3
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_lost_work_leaves_no_trial_waiting_for_what_others_come_to(tmp_path, is_killed):
+    """`fail_fast` counts the first attempt that has not lost its work: the session ends as without the loss."""
+    found = []
+    for name, solver in (("whole", Staged(capture=9)), ("lost", Losing(capture=9))):
+        settings = {"max_retries": 2, "tasks": {"t": {"models": ["m"], "fail_fast": True}}}
+        rig = staged_rig(tmp_path / name, solver, samples=1, settings=settings)
+        if is_killed:
+            rig.killed_session(20.5)
+        ended = rig.session().ended
+        found.append((ended.how, ended.counts))
+        assert rig.is_sound()
+    assert found[0] == found[1] and found[1][1].unfinished == 0
+
+
+def test_what_was_lost_is_not_kept_by_a_retry_after_a_kill(tmp_path):
+    """The end of the lost attempt is durable, and nothing of the next one: as after a kill between the two."""
+    solver = Losing()
+    rig = staged_rig(tmp_path, solver)
+    rig.at[19.5] = lambda execution: setattr(execution._runner, "_next_after", lambda *_, **__: None)
+    rig.session()
+    assert [end.will_retry for end in rig.ends()] == [True, True]
+    assert rig.session().ended.exit_code == 0
+    assert solver.runs == {"prepare": 4, "solve": 4, "capture": 2}
+    assert rig.actors["m"].calls == 4
 
 
 def test_the_next_stage_gets_an_outcome_without_keys_as_after_a_kill(tmp_path, monkeypatch):

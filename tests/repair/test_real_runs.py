@@ -14,7 +14,10 @@ import pytest
 from workspaces import GROUPS, lose_journal, workspace_eval
 
 from holdfast import Run, write_result
+from holdfast.run.core import run_id
+from holdfast.run.core.layout import Layout
 from holdfast.run.core.result_file import RESULT
+from holdfast.storage import RealFileSystem
 
 STAGED = '''
 import os
@@ -225,3 +228,15 @@ def test_experiments_15_what_was_deleted_cannot_be_kept(staged):
     done = holdfast(staged, "resume", "run", "--from", "capture", "--where", "tier=T1")
     assert done.returncode == 0, done.stderr
     assert (len(notes(staged, "solve")), len(notes(staged, "capture"))) == (6, 9)
+
+
+def test_a_written_result_opens_one_segment_for_the_id_of_its_run(tmp_path, told, text, monkeypatch):
+    root = tmp_path / "run"
+    assert text("run", workspace_eval(tmp_path, {"code": 2}), "--run-dir", root)[0] == 0
+    assert text("resume", root, "--redo", "task=code")[0] == 0
+    sample = Run(root).to_dicts()[0]["sample"]
+    opened, really = [], run_id.first_header_in_file
+    monkeypatch.setattr(run_id, "first_header_in_file", lambda fs, path: opened.append(path) or really(fs, path))
+    path = write_result(root, task="code", model="m", sample=sample, scores={"exact": 1.0})
+    assert len(opened) == 1 < len(list((root / "journal").iterdir()))
+    assert json.loads(path.read_text())["run"] == run_id.find_run_id(RealFileSystem(), Layout(root)).hex()

@@ -67,6 +67,7 @@ from holdfast.event_type import Event
 from holdfast.run.core.prices import Prices
 from holdfast.run.core.records import ODD_REPLIES, SCORE_STAGE, MarkRecord
 from holdfast.run.drift.served_names import names_on_record
+from holdfast.run.fold.ends_on_record import run_ids
 from holdfast.run.fold.rows.trial_row import PAUSED
 from holdfast.run.fold.states import SAME_ERROR, State, StateCounts
 from holdfast.run.session.place_watch import watching_place
@@ -173,8 +174,11 @@ class Execution:
         self._failed = FailedTrials(KeySet(fold.keys(State.FAILED)), KeySet(fold.failed_in_slots()))
         self._counts = CallCounts()
         self._step_threads = StepThreads()
+        run = session.run.hex()
+        has_files = any(task.result_files for task in prepared.tasks)
+        earlier = sorted(run_ids(session.reader) - {run}) if has_files else []
         self._results = ResultWriter(
-            session.reader.fs, session.held, session.lease.check, session.derived, session.run.hex()
+            session.reader.fs, session.held, session.lease.check, session.derived, run, earlier
         )
         self.events = Events()
         self.settings = LiveSettings(prepared.spec)

@@ -20,7 +20,7 @@ from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
 from holdfast.engine.planning.selection import TrialSelection
 from holdfast.engine.scheduling.scheduler import Scheduler, TrialQueue
 from holdfast.engine.scheduling.task_watch import TaskWatch, WatchPhase
-from holdfast.engine.trials.history import AttemptState, TrialHistory
+from holdfast.engine.trials.history import AttemptState, TrialHistory, has_lost_work
 from holdfast.engine.trials.record_sink import RecordSink
 from holdfast.run.core.records import Failure, Status, TrialRecord
 from holdfast.run.core.task_stops import TaskDecision, WatchStep
@@ -149,12 +149,19 @@ class FailFast:
                 found.begun.append(trial)
             elif end.session < watched.since:
                 left_alone += end.status is Status.FAILED and trial.packed_key not in self._selection.redo
+            elif end.will_retry and self._has_lost_work(trial):
+                found.begun.append(trial)
             elif end.status is not Status.UNFINISHED or trial.row.answered:
                 found.ended.append(trial)
                 if end.status is Status.FAILED and end.will_retry and end.attempt >= trial.row.attempt:
                     found.held.append(trial.key)
         found.ended.sort(key=lambda trial: trial.row.moment)
         return found._replace(left_alone=left_alone)
+
+    def _has_lost_work(self, trial: FoldedTrial) -> bool:
+        """Whether its last attempt says nothing of the task, because its work was lost."""
+        end = self._history.last_end(trial.key)
+        return end is not None and has_lost_work(end)
 
     def _replay(self, watched: WatchedTask, found: _Recorded, decision: TaskDecision | None) -> None:
         """Brings the watch to where the record leaves it."""
@@ -198,7 +205,7 @@ class FailFast:
         if watched is None:
             return False
         watched.attempted.add(planned.key)
-        if state.attempt == state.first or state.answer is not None:
+        if state.is_first or state.answer is not None:
             return False
         watched.held[planned.key] = planned, None
         return True

@@ -19,6 +19,7 @@ import signal
 import stat
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -197,29 +198,43 @@ class CappedFile:
 # The tree of files, after the end.
 
 
-def tree_digest(root: str, most: int = 500_000) -> str:
-    """A digest of names, types, sizes and times below a directory; empty if there are too many."""
-    digest, queue, count = hashlib.blake2b(digest_size=16), [os.fsencode(root)], 0
+def tree_lines(root: str) -> Iterator[bytes]:
+    """Names, types, sizes and times below a directory, one entry at a time; each ends with a zero byte.
+
+    What is in a `.git` is left out: git writes there also where somebody only looks, and nobody compares it.
+    """
+    queue = [os.fsencode(root)]
     while queue:
         place = queue.pop()
         try:
             entries = sorted(os.scandir(place), key=lambda entry: entry.name)
         except OSError:
-            digest.update(b"?" + place)
+            yield b"? 0 0 0 %s\0" % place
             continue
         for entry in entries:
-            count += 1
-            if count > most:
-                return ""
             try:
                 found = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
-            if stat.S_ISDIR(found.st_mode):
+            is_directory = stat.S_ISDIR(found.st_mode)
+            if entry.name == b".git":
+                yield b"g 0 0 0 %s\0" % entry.path
+            elif is_directory:
                 queue.append(entry.path)
-                digest.update(b"d%d %s\0" % (found.st_mode, entry.path))
+                yield b"d %d 0 0 %s\0" % (found.st_mode, entry.path)
             else:
-                digest.update(b"f%d %d %d %s\0" % (found.st_mode, found.st_size, found.st_mtime_ns, entry.path))
+                yield b"f %d %d %d %s\0" % (found.st_mode, found.st_size, found.st_mtime_ns, entry.path)
+
+
+def tree_digest(root: str, most: int = 500_000, listing: BinaryIO | None = None) -> str:
+    """A digest of what `tree_lines` gives, which is also written to `listing`; empty if there are too many entries."""
+    digest = hashlib.blake2b(digest_size=16)
+    for count, line in enumerate(tree_lines(root), 1):
+        if count > most:
+            return ""
+        digest.update(line)
+        if listing is not None:
+            listing.write(line)
     return digest.hexdigest()
 
 

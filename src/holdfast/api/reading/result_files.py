@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.engine.planning.trial_keys import trial_key
-from holdfast.errors import NotARun, StorageFailure, UsageError
+from holdfast.errors import StorageFailure, UsageError
 from holdfast.run.core.layout import Layout
 from holdfast.run.core.records import KEPT_STATUSES, AnswerRecord, Status, TrialRecord
 from holdfast.run.core.result_file import write_result_file
-from holdfast.run.core.run_id import find_run_id
+from holdfast.run.core.run_id import first_run_id
 from holdfast.storage import RealFileSystem
-from holdfast.storage.filesystem import FileSystem
 
 
 def write_result(  # noqa: PLR0913 - each is a keyword, most with a default
@@ -62,14 +61,6 @@ def write_result(  # noqa: PLR0913 - each is a keyword, most with a default
         if not layout.artifacts.is_dir():
             fs.make_directory(layout.artifacts)
             fs.sync_directory(layout.root)
-        return write_result_file(fs, layout, trial, text, _run_id(fs, layout))
+        return write_result_file(fs, layout, trial, text, first_run_id(fs, layout))
     except OSError as error:
         raise StorageFailure(f"A result file of {run} could not be written: {error.strerror}.") from error
-
-
-def _run_id(fs: FileSystem, layout: Layout) -> str:
-    """The id of the run in the directory; empty if it has no journal."""
-    try:
-        return find_run_id(fs, layout).hex()
-    except NotARun:
-        return ""

@@ -50,6 +50,7 @@ from holdfast.run.core.records import (
     StepRecord,
     TaskCode,
 )
+from holdfast.run.core.result_file import RESULT
 from holdfast.run.core.slots.slot_versions import slots_by_name
 from holdfast.run.drift.served_names import recorded_name, served_note
 from holdfast.run.fold.reader import RunReader
@@ -239,7 +240,9 @@ class _KeptTrials:
             self._taken += 1
             self.files.keep(planned.key, is_whole=True)
             yield from (msgspec.structs.replace(score, **here) for score in state.scores.values())
-            yield msgspec.structs.replace(state.end, **here)
+            # The result file is written anew, so a digest of the old one, which a repair has cited, is not kept.
+            cited = {name: digest for name, digest in state.end.artifacts.items() if name != RESULT}
+            yield msgspec.structs.replace(state.end, artifacts=cited, **here)
             if is_in_stages:
                 # Nothing of it is beside the new run.
                 yield clean_up_step(planned.key, state.attempt)

@@ -147,11 +147,11 @@ class Attempt:
         attempt, bought = state.attempt + 1, max(state.bought_before, replies)
         staged = self._staged
         if staged is None or SOLVE not in staged.outcomes or self.work_is_lost:
-            return AttemptState(attempt, state.first, bought_before=bought)
+            return AttemptState(attempt, state.first, lost=state.lost + self.work_is_lost, bought_before=bought)
         kept_from = KeptFrom(state.attempt, staged.stage)
         kept = kept_step(self._planned.key, attempt, kept_from, staged.outcomes)
         bought = max(state.bought_before, replies - staged.replies_before)
-        return AttemptState(attempt, state.first, [kept], kept=(kept,), bought_before=bought)
+        return AttemptState(attempt, state.first, state.lost, [kept], kept=(kept,), bought_before=bought)
 
     async def _solve_in_time(self) -> Answer:
         solver, task, trial = self._solver, self._planned.task, self._trial

@@ -41,6 +41,7 @@ from holdfast.run.core.records import (
 )
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_fold import FoldedTrial
+from holdfast.tasks.stages import WorkLost
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class AttemptState:
     attempt: int = 1
     first: int = 1
     """The first attempt of those that the task's retries count: each time that a trial is run once more, anew."""
+    lost: int = 0
+    """How many attempts since the first one have lost their work: they are nobody's failure."""
     steps: list[StepRecord] = field(default_factory=list)
     answer: AnswerRecord | None = None
     scores: dict[str, ScoreRecord] = field(default_factory=dict)
@@ -86,6 +89,11 @@ class AttemptState:
     """The most replies that an earlier attempt got."""
     judged_before: dict[str, int] = field(default_factory=dict)
     """By the path of a slot's first attempt, the most replies that the slot got in an earlier attempt of the trial."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether no attempt before it has failed by itself."""
+        return self.attempt - self.first == self.lost
 
     def slot_bought_before(self, scorer: str, slot_attempt: int) -> int:
         """The most replies that an attempt of a slot before this one got, as far as they are recorded."""
@@ -203,7 +211,7 @@ def _statuses(records: list[AnyRecord], attempt: int) -> set[Status]:
 def _retried(records: list[AnyRecord], failed: AttemptState) -> AttemptState | None:
     """The retry after an attempt that failed in a stage after solving: what came before is not paid for again."""
     ends = [end for end in _only(TrialRecord, records) if end.attempt == failed.attempt]
-    if not ends or not ends[-1].will_retry or (stage := ends[-1].stage) not in STAGES:
+    if not ends or not ends[-1].will_retry or (stage := ends[-1].stage) not in STAGES or has_lost_work(ends[-1]):
         return None
     outcomes = {name: one for name, one in outcomes_in(failed.steps).items() if is_beyond(stage, name)}
     if SOLVE not in outcomes:
@@ -218,7 +226,13 @@ def _anew(records: list[AnyRecord], attempt: int) -> AttemptState:
     before = [step for step in _only(StepRecord, records) if step.attempt < attempt and _is_reply(step)]
     bought = Counter(step.attempt for step in before if not is_in_slot(scope_in_key(step.step)))
     first, most = _first_of_series(records, attempt), max(bought.values(), default=0)
-    return AttemptState(attempt, first, bought_before=most, judged_before=_judged(before))
+    lost = sum(first <= end.attempt < attempt and has_lost_work(end) for end in _only(TrialRecord, records))
+    return AttemptState(attempt, first, lost=lost, bought_before=most, judged_before=_judged(before))
+
+
+def has_lost_work(end: TrialRecord) -> bool:
+    """Whether an attempt has failed because what one of its stages had left is gone."""
+    return end.error is not None and end.error.kind == WorkLost.__name__
 
 
 def _judged(replies: list[StepRecord]) -> dict[str, int]:

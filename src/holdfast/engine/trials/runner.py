@@ -28,6 +28,9 @@ from holdfast.engine.trials.stages.stage_outcomes import stages_of
 from holdfast.engine.trials.trial_environment import TrialEnvironment
 from holdfast.run.core.records import NoteRecord, Status, TrialRecord
 
+_MOST_LOST = 2
+"""For how many attempts that have lost their work another one follows beside the task's retries."""
+
 
 class RetryWatch(Protocol):
     """Says whether another attempt at a trial may follow, or has to wait until more is known of its task."""
@@ -129,8 +132,9 @@ class TrialRunner:
         try:
             end = await attempt.run(grant)
             # Counted from the first recorded attempt, so that an interrupt between two of them grants no further ones.
-            # Work that was lost is nobody's failure: one more for it, and no more, in case it is lost every time.
-            has_retries = state.attempt - state.first < planned.task.max_retries + attempt.work_is_lost
+            # Work that was lost is nobody's failure, and takes no retry away; up to a bound: it may be lost every time.
+            spared = min(state.lost + attempt.work_is_lost, _MOST_LOST)
+            has_retries = state.attempt - state.first < planned.task.max_retries + spared
             will_retry = end.status is Status.FAILED and has_retries and attempt.is_worth_a_retry
             if will_retry:
                 end = msgspec.structs.replace(end, will_retry=True)
@@ -141,18 +145,24 @@ class TrialRunner:
             await self._record_end(planned, trial, end, will_retry=will_retry)
             if attempt.solver_in_stages is not None and end.status is not Status.UNFINISHED and not will_retry:
                 await clean_up(self._environment, attempt.solver_in_stages, trial, end.status)
-            following = attempt.following() if will_retry else None
-            if attempt.work_is_lost and following is not None:
-                # It says nothing of the task: whether other trials fail as well is not waited for.
-                return following
-            has_to_wait = self._watch.attempt_ended(planned, end, is_first=state.attempt == state.first)
-            if following is not None and has_to_wait:
-                self._waiting[planned.key] = following
-                return None
-            return following
+            return self._next_after(planned, attempt, end, is_first=state.is_first)
         finally:
             trial.account.end_failed_calls(self._environment.admission)
             self.running.discard(trial)
+
+    def _next_after(
+        self, planned: PlannedTrial, attempt: Attempt, end: TrialRecord, *, is_first: bool
+    ) -> AttemptState | None:
+        """Where the next attempt begins, if there is to be one now."""
+        following = attempt.following() if end.will_retry else None
+        if attempt.work_is_lost and following is not None:
+            # It says nothing of the task: neither is it counted, nor waits it for what other trials come to.
+            return following
+        has_to_wait = self._watch.attempt_ended(planned, end, is_first=is_first)
+        if following is not None and has_to_wait:
+            self._waiting[planned.key] = following
+            return None
+        return following
 
     async def clean_up_after(self, left: Iterable[LeftTrial]) -> None:
         """Cleans up after trials that ended in earlier sessions."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from holdfast.storage.filesystem import FileSystem, write_atomically
 RESULT = "result.json"
 RESULT_BYTES = 8 << 20
 """A larger file is not a result: reading takes bounded memory, whatever the file is."""
-_CHECKSUM, _ANSWER, _RUN = "checksum", "answer", "run"
+_CHECKSUM, _ANSWER, _RUN, _EARLIER = "checksum", "answer", "run", "earlier_runs"
 _OF_ANSWER: dict[str, Any] = {"text": "", "value": None, "unscored": ""}
 """The fields of an answer that are written, with their defaults, which are not."""
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -71,13 +71,20 @@ def make_directory_of(fs: FileSystem, layout: Layout, trial: TrialRecord) -> Pat
     return directory
 
 
-def encode_result(trial: TrialRecord, answer: AnswerRecord | None = None, run: str = "") -> bytes:
+def encode_result(
+    trial: TrialRecord, answer: AnswerRecord | None = None, run: str = "", earlier: Sequence[str] = ()
+) -> bytes:
     """The bytes of a result file; an answer that makes it too large is left out.
+
+    `earlier` are the ids that the run had before, under which other files of it may be: without a journal, only the
+    files can tell.
 
     Raises:
         UsageError: the trial holds something that JSON cannot, or is too large.
     """
-    more = {_RUN: run} if run else {}
+    more: dict[str, Any] = {_RUN: run} if run else {}
+    if earlier:
+        more[_EARLIER] = list(earlier)
     if answer is None:
         return _encoded(trial, more)
     answer = key_free_value(answer)
@@ -126,6 +133,8 @@ class ResultFile(NamedTuple):
     answer: AnswerRecord | None = None
     run: str = ""
     """The id of the run that it is a result of; empty in files of earlier versions and of other programs."""
+    earlier: tuple[str, ...] = ()
+    """The ids that this run had before."""
 
 
 def load_result_file(path: Path) -> ResultFile | ResultFileFault:
@@ -133,9 +142,10 @@ def load_result_file(path: Path) -> ResultFile | ResultFileFault:
     try:
         data = _read_regular_file(path)
         content = _decode_object(data)
-        answer, run = content.get(_ANSWER), content.get(_RUN, "")
+        answer, run, earlier = content.get(_ANSWER), content.get(_RUN, ""), content.get(_EARLIER)
         trial = _decode_trial(content, path.parent.name)
-        return ResultFile(path, trial, content_digest(data), _decode_answer(trial, answer), str(run))
+        before = tuple(map(str, earlier)) if isinstance(earlier, list) else ()
+        return ResultFile(path, trial, content_digest(data), _decode_answer(trial, answer), str(run), before)
     except _InvalidResultError as error:
         return ResultFileFault(result_location(path), str(error))
     except OSError as error:

@@ -86,6 +86,13 @@ def find_run_id(fs: FileSystem, layout: Layout) -> bytes:
     return identify_run(fs, layout).run
 
 
+def first_run_id(fs: FileSystem, layout: Layout) -> str:
+    """The id in the first header that is intact; empty if there is none. One segment is opened, not all of them."""
+    names = sorted(name for name in fs.list(layout.journal) if parse_name(name)) if layout.journal.is_dir() else []
+    found = (first_header_in_file(fs, layout.journal / name) for name in names)
+    return next((header.run.hex() for header in found if header is not None), "")
+
+
 def identify_run(fs: FileSystem, layout: Layout) -> RunIdentity:
     """The id that the run's segments carry, and their format.
 

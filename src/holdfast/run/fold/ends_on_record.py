@@ -17,14 +17,17 @@ _COMPARED = ("status", "scores", "task", "model", "sample", "epoch", "axes", "us
 """What a result file and the journal must agree in."""
 
 
-REBUILT, _COPIED = "rebuilt", "recover"
-"""The kinds of the notes that name the run whose journal was lost, and the one that this is a copy of."""
+REBUILT = "rebuilt"
+"""The kind of the note that names the run whose journal was lost."""
+RECOVERY_NOTE = "recover"
+"""The kind of the note in a copy without steps that names the run which it is a copy of."""
 
 
 def run_ids(reader: RunReader) -> frozenset[str]:
     """The id of a run, and those of the runs that it was made of: result files may name any of them."""
-    made_of = (note.data for _, note in reader.notes() if note.kind in {REBUILT, _COPIED})
-    return frozenset({reader.run.hex(), *(str(data["run"]) for data in made_of if isinstance(data, dict))})
+    made_of = [note.data for _, note in reader.notes() if note.kind in {REBUILT, RECOVERY_NOTE}]
+    named = [[data["run"], *data.get("earlier", ())] for data in made_of if isinstance(data, dict)]
+    return frozenset({reader.run.hex(), *(str(run) for runs in named for run in runs)})
 
 
 class EndMatch(enum.Enum):

@@ -37,6 +37,7 @@ from holdfast.run.core.records import (
     TrialRecord,
 )
 from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.fold.ends_on_record import RECOVERY_NOTE
 from holdfast.run.fold.entries import StepEntry, TrialEntry, entry_of_line
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.run_scan import RunScan
@@ -50,8 +51,6 @@ _OUTCOME, _HEAD_BYTES = f'"step":"{OF_STAGE}'.encode(), 512
 """How a step names itself, near its beginning, that has the outcomes of stages: another attempt may begin from them."""
 _SMALL_QUEUE = WriterOptions(queue_bytes=2 << 20)
 """Records are read faster than they are written: what waits is memory, and nobody is quicker for it."""
-RECOVERY_NOTE = "recover"
-"""The kind of the note that names the origin."""
 
 
 def copy_without_steps(scan: RunScan, root: Path) -> list[str]:

@@ -13,7 +13,7 @@ A loss in the journal that later work has made good is noted in the record of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import islice
@@ -27,10 +27,11 @@ from holdfast.journal import SegmentId, SegmentPin
 from holdfast.models.message import UNKNOWN_USAGE
 from holdfast.run.core.axes.choices import AxisChoice
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.records import REPLY_NOTE, UNKNOWN_DIGEST, Input, NoteRecord, PlanEntry
+from holdfast.run.core.records import REPLY_NOTE, UNKNOWN_DIGEST, Input, NoteRecord, PlanEntry, SessionRecord
 from holdfast.run.core.result_file import ResultFileFault
 from holdfast.run.core.run_id import find_run_id
 from holdfast.run.core.session_contents import SessionContents
+from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.fold.acknowledged_frames import NOTABLE, damaged_segment
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.backup import Backup
@@ -229,7 +230,7 @@ class _RepairWork:
         lease = take_lease(self.fs, self.layout.root)
         session = rebuild_journal(self.fs, self.layout, lease, self.backup, repair)
         if results.named_run:
-            session.sink.append(rebuilt_note(results.named_run))
+            session.sink.append(rebuilt_note(results.named_run, results.earlier_runs))
         self.changes.append(
             f"There was no journal: a new one was started from config.yaml. The run has a new id, {session.run.hex()}."
         )
@@ -308,8 +309,7 @@ class _RepairWork:
 
     def _usage_notes(self, session: RunSession, results: ResultComparison) -> Iterator[NoteRecord]:
         """Of which models not all tokens are known: files do not say what judges took, nor what nobody knew."""
-        plan, models = {entry.model for entry in session.record.plan}, session.record.config.get("models")
-        judges = {str(name) for name in models} - plan if results.new and isinstance(models, dict) else set[str]()
+        judges = _judges(session.record, results.scorers)
         for model in sorted((results.unmetered | judges) - session.reader.unmetered_models()):
             text = f"{model}: the result files do not say how many tokens it took."
             yield NoteRecord(kind=REPLY_NOTE, text=text, data={"model": model, "about": UNKNOWN_USAGE})
@@ -339,3 +339,26 @@ class _RepairWork:
             unrepaired=self.unrepaired,
             notes=self.notes,
         )
+
+
+def _judges(session: SessionRecord, scorers: Mapping[tuple[str, str], set[str]]) -> set[str]:
+    """The models that may have scored results: by their scorers in the configuration or, of code, all that are left."""
+    models, tasks = session.config.get("models"), session.config.get("tasks")
+    known = {str(name) for name in models} if isinstance(models, dict) else set[str]()
+    found: set[str] = set()
+    # The slot of a judge names it.
+    found |= {base_name(slot).partition("/")[2] for slots in scorers.values() for slot in slots} & known
+    for task in {task for task, _ in scorers}:
+        entry = tasks.get(task) if isinstance(tasks, dict) else None
+        given = entry.get("scorers") if isinstance(entry, dict) else None
+        found |= _texts(given) & known if given else known - {one.model for one in session.plan}
+    return found
+
+
+def _texts(value: object) -> set[str]:
+    """Every text in a configuration."""
+    if isinstance(value, dict):
+        return {text for one in value.values() for text in _texts(one)}
+    if isinstance(value, list | tuple):
+        return {text for one in value for text in _texts(one)}
+    return {value} if isinstance(value, str) else set()

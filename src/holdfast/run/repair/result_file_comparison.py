@@ -115,6 +115,8 @@ class ResultComparison:
         """The ids by which result files may name this run; None until one is compared."""
         self._named: Counter[str] = Counter()
         """How many new results name which run."""
+        self._earlier: dict[str, set[str]] = {}
+        """By run, the ids that it had before, as its new results say."""
         self.files = self.sound = self.new = self.new_kept = 0
         self.faults: list[ResultFileFault] = []
         self.conflicts: list[ResultConflict] = []
@@ -159,13 +161,31 @@ class ResultComparison:
 
     @property
     def named_run(self) -> str:
-        """The id that most files name which are new; empty if none does, or two are named as often."""
-        most = self._named.most_common(2)
-        return most[0][0] if most and (len(most) == 1 or most[0][1] > most[1][1]) else ""
+        """The id that most files name which are new; empty if none does, or two runs are named as often."""
+        return max(sorted(self._own_runs()), key=lambda run: self._named[run], default="")
+
+    @property
+    def earlier_runs(self) -> list[str]:
+        """The other ids of that run."""
+        return sorted(self._own_runs() - {self.named_run})
+
+    def _own_runs(self) -> set[str]:
+        """All ids of the run that most files name: one that was repaired or recovered has several."""
+        runs = {frozenset(self._same_run(run)) for run in self._named}
+        counted = sorted(((sum(self._named[one] for one in run), run) for run in runs), key=lambda pair: -pair[0])
+        is_clear = len(counted) == 1 or (len(counted) > 1 and counted[0][0] > counted[1][0])
+        return set(counted[0][1]) if is_clear else set()
+
+    def _same_run(self, run: str) -> set[str]:
+        """The ids that a run has or had, as files say that name an earlier or a later one of it."""
+        own, groups = {run}, [{one, *before} for one, before in self._earlier.items()]
+        while more := {one for group in groups if group & own for one in group} - own:
+            own |= more
+        return own
 
     def _refuse_others(self) -> None:
         """Without a journal, the run is the one that most files name: results of others are faults after all."""
-        own, queue = {"", self.named_run}, self._queue
+        own, queue = {"", *self._own_runs()}, self._queue
         self._queue = tempfile.SpooledTemporaryFile(_QUEUE_BYTES, prefix="holdfast-")  # noqa: SIM115 - closed by `close`
         self.scorers.clear()
         self.unmetered.clear()
@@ -183,6 +203,8 @@ class ResultComparison:
     def _queue_new(self, trial: TrialRecord, found: ResultFile) -> None:
         files = {**trial.artifacts, RESULT: found.digest}
         self._named.update([found.run] if found.run else ())
+        if found.run and found.earlier:
+            self._earlier.setdefault(found.run, set()).update(found.earlier)
         recorded = msgspec.structs.replace(trial, source=ARTIFACT, artifacts=files)
         self._add_new(_FoundResult(recorded, found.answer, found.run))
 
@@ -257,9 +279,10 @@ def _foreign(where: str, run: str) -> ResultFileFault:
     return ResultFileFault(where, f"it is a result of another run ({run})")
 
 
-def rebuilt_note(run: str) -> NoteRecord:
-    """What a rebuilt journal says of the run whose place it takes."""
-    return NoteRecord(kind=REBUILT, text=f"rebuilt in place of run {run}", data={"run": run})
+def rebuilt_note(run: str, earlier: list[str]) -> NoteRecord:
+    """What a rebuilt journal says of the run whose place it takes, and of the other ids that this had."""
+    data = {"run": run, "earlier": earlier} if earlier else {"run": run}
+    return NoteRecord(kind=REBUILT, text=f"rebuilt in place of run {run}", data=data)
 
 
 def has_results(layout: Layout) -> bool:

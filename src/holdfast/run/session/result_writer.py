@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -44,10 +44,19 @@ class ResultWriter:
     """Writes the result files of one session."""
 
     def __init__(
-        self, fs: FileSystem, layout: Layout, check_lease: Callable[[], None], failures: ToleratedFailures, run: str
+        self,
+        fs: FileSystem,
+        layout: Layout,
+        check_lease: Callable[[], None],
+        failures: ToleratedFailures,
+        run: str,
+        earlier: Sequence[str] = (),
     ) -> None:
-        """`check_lease` raises where this process may not write to the run any more; `run` is its id."""
-        self._run = run
+        """`check_lease` raises where this process may not write to the run any more.
+
+        `run` is its id, `earlier` are those that it had before.
+        """
+        self._run, self._earlier = run, earlier
         self._fs, self._layout, self._check_lease, self._failures = fs, layout, check_lease, failures
         self._waiting: list[_Waiting] = []
         self._lock = threading.Lock()
@@ -92,7 +101,8 @@ class ResultWriter:
         for one in waiting:
             try:
                 directory = make_directory_of(self._fs, self._layout, one.trial)
-                write_atomically(self._fs, directory / RESULT, encode_result(one.trial, one.answer, self._run))
+                data = encode_result(one.trial, one.answer, self._run, self._earlier)
+                write_atomically(self._fs, directory / RESULT, data)
             except OSError as error:
                 self._failures.note(_WHAT, error)
             except UsageError as error:

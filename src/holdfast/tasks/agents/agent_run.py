@@ -274,8 +274,10 @@ class AgentRun:
         }
         workspace = self._workspace
         fresh = FreshWorkspace(workspace.run.absolute(), self._trial.key, workspace.templates, workspace.spec.setup)
-        script = replay_script(command, self._agent.env, self._directory, fresh)
-        script = script.replace(str(self._directory.prompt), str(self._artifacts.path("prompt.txt")))
+        prompt, kept_prompt = str(self._directory.prompt), self._artifacts.path("prompt.txt")
+        again = [argument.replace(prompt, str(kept_prompt)) for argument in command]
+        depth = len(kept_prompt.relative_to(fresh.run).parts) - 1
+        script = replay_script(again, self._agent.env, self._directory, fresh, depth)
         kept["prompt"] = self._artifacts.keep("prompt.txt", redact(self._prompt).encode("utf-8", "surrogateescape"))
         kept["replay"] = self._artifacts.keep(
             "replay.sh", redact(script).encode("utf-8", "surrogateescape"), executable=True

@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.errors import ConfigurationError, HoldfastError
 from holdfast.models.command.provider import CURRENT_AGENT_CALL
+from holdfast.models.errors import ModelError
 from holdfast.models.message import Reply
 from holdfast.models.redaction import redact
 from holdfast.processes.completion import in_thread
@@ -37,6 +38,7 @@ from holdfast.tasks.stages import Stage, WorkLost
 from holdfast.tasks.trial_interface import Trial
 from holdfast.tasks.workspaces.capture import capture_value, capture_workspace
 from holdfast.tasks.workspaces.git_command import git_command
+from holdfast.tasks.workspaces.left_files import WorkspaceChange
 from holdfast.tasks.workspaces.storage_errors import check_disk, storage_errors
 from holdfast.tasks.workspaces.trial_directory import TrialDirectory, UsedWorkspace, remove_unfinished
 from holdfast.tasks.workspaces.workspace_template import PackedTemplate, WorkspaceTemplate
@@ -48,6 +50,7 @@ _CUT = {
     "diff": "The patch of an agent's changes is not whole (patch_cut), so its answer is not whole either.",
 }
 _KEPT_ALWAYS, _LOST = "unfinished", "lost"
+_AGAIN = "To have the agent work again, which is paid for again: `holdfast resume RUN --from prepare --where trial={}`."
 
 
 class AgentFailed(HoldfastError):  # noqa: N818 - reads as a sentence where it is raised
@@ -56,10 +59,14 @@ class AgentFailed(HoldfastError):  # noqa: N818 - reads as a sentence where it i
     kind = "task"
 
 
-class WorkspaceLost(HoldfastError):  # noqa: N818 - as above
-    """The workspace of a trial whose agent has worked is gone, or is that of other work."""
+class WorkspaceChanged(ModelError):  # noqa: N818 - as above
+    """The workspace of a trial is not the one that its agent has left: it is elsewhere, of other work, or was changed.
 
-    kind = "task"
+    As an error of the infrastructure it leaves the trial unfinished. So a resume looks once more, and never pays for
+    another agent by itself.
+    """
+
+    kind = "workspace"
 
 
 class CommandAgent(Generate, frozen=True, kw_only=True):
@@ -183,8 +190,10 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
 
     def _taken(self, place: AgentWorkspace, artifacts: TrialArtifacts, used: UsedWorkspace | None) -> dict[str, Any]:
         # An attempt that keeps the work of an earlier one finds what the checks of that one have made as well.
-        if used is not None and used.attempt == place.attempt and (lost := place.directory.change_since(used)):
-            return {_LOST: lost}
+        if used is not None and used.attempt == place.attempt and (change := place.directory.change_since(used)):
+            if not change.is_lost:
+                raise _changed_workspace(place.directory, change)
+            return {_LOST: change.text}
         found = capture_workspace(place.directory, place.file, place.overlays, self.agent.limits.output)
         # The file keeps every byte; the text is for reading.
         raw = redact(found.patch.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -242,21 +251,30 @@ class CommandAgent(Generate, frozen=True, kw_only=True):
 
 
 def _check_workspace(place: AgentWorkspace, used: UsedWorkspace | None) -> None:
-    """Raises WorkLost if the workspace is gone, and WorkspaceLost if it is not the one that the agent has worked in."""
+    """Raises WorkLost if the workspace is gone, and WorkspaceChanged if it is not the one the agent has worked in."""
     ready, where = place.directory.ready(), place.directory.workspace
-    hint = "Resume the run on the machine that has it, or with --from prepare."
+    hint = f"Resume the run on the machine that has it. {_AGAIN.format(place.directory.root.name)}"
     if ready is None:
         text = (
             f"The workspace {where}, in which the agent has worked, is gone: the agent or somebody else has deleted it"
             " or what is noted beside it, or the run was copied without it."
         )
-        raise WorkLost(text) if used is not None and used.place == str(where) else WorkspaceLost(text, hint=hint)
+        raise WorkLost(text) if used is not None and used.place == str(where) else WorkspaceChanged(text, hint=hint)
     if used is not None and (ready.attempt, ready.place) != (used.attempt, used.place):
-        raise WorkspaceLost(
+        raise WorkspaceChanged(
             f"The workspace {where} is that of attempt {ready.attempt} in {ready.place}; the agent has worked in that"
             f" of attempt {used.attempt} in {used.place}.",
             hint=hint,
         )
+
+
+def _changed_workspace(directory: TrialDirectory, change: WorkspaceChange) -> WorkspaceChanged:
+    key = directory.root.name
+    ways = f"Undo the changes and resume. To capture it as it is now: `--from capture --where trial={key}`. "
+    return WorkspaceChanged(
+        f"The workspace {directory.workspace} was not captured: {change.text}.",
+        hint=(ways if change.can_be_captured else "") + _AGAIN.format(key),
+    )
 
 
 def _kept_output(place: AgentWorkspace, artifacts: TrialArtifacts, name: str) -> tuple[str, dict[str, Any]]:

@@ -58,24 +58,38 @@ class FreshWorkspace(NamedTuple):
 
 
 def replay_script(
-    command: Sequence[str], names: Sequence[str], directory: TrialDirectory, fresh: FreshWorkspace
+    command: Sequence[str], names: Sequence[str], directory: TrialDirectory, fresh: FreshWorkspace, depth: int
 ) -> str:
-    """A script that runs the same command once more; it names the variables that it needs, and has no values."""
-    work, line = shlex.quote(str(directory.workspace)), shlex.join(command)
-    env = _replay_environment(names, directory)
-    making = [sys.executable, "-m", fresh_workspace.__name__, str(fresh.run), fresh.key, *fresh.templates]
-    setup = f"    (cd {work} && {env} /bin/sh -c {shlex.quote(fresh.setup)}) || exit 1\n" if fresh.setup else ""
+    """A script that runs the same command once more; it names the variables that it needs, and has no values.
+
+    It finds the run by its own place, `depth` directories below it: a run may be moved, copied or forked.
+    """
+    run, key = fresh.run, fresh.key
+    work, ready, made = (_in_run(str(path), run) for path in (directory.workspace, directory.marker, directory.replay))
+    env = _replay_environment(names, directory, run)
+    making = _joined([sys.executable, "-m", fresh_workspace.__name__, str(run), key, *fresh.templates], run)
+    setup = f"    (cd {work} && {env} /bin/sh -c {_in_run(fresh.setup, run)}) || exit 1\n" if fresh.setup else ""
     return (
         "#!/bin/sh\n"
         "# Runs the agent of this trial once more, with the environment that it had: in its workspace or, if that was\n"
         "# removed, in a new one from the template in the run.\n"
-        f"if [ ! -d {work} ]; then\n    {shlex.join(making)} || exit 1\n{setup}fi\n"
+        f'run=$(cd "$(dirname "$0")/{"/".join([".."] * depth)}" && pwd) || exit 1\n'
+        f"if [ ! -e {ready} ] && [ ! -e {made} ]; then\n    {making} || exit 1\n{setup}    : > {made}\nfi\n"
         f"cd {work} || exit 1\n"
-        f"exec {env} {line}\n"
+        f"exec {env} {_joined(command, run)}\n"
     )
 
 
-def _replay_environment(names: Sequence[str], directory: TrialDirectory) -> str:
+def _joined(command: Sequence[str], run: Path) -> str:
+    return " ".join(_in_run(argument, run) for argument in command)
+
+
+def _in_run(text: str, run: Path) -> str:
+    """A text as one word for the shell, with the place where the run is then."""
+    return '"$run"'.join(shlex.quote(part) if part else "" for part in text.split(str(run))) or "''"
+
+
+def _replay_environment(names: Sequence[str], directory: TrialDirectory, run: Path) -> str:
     kept = "".join(f' "{name}=${{{name}:?set {name}}}"' for name in names)
-    home, temporary = shlex.quote(str(directory.home)), shlex.quote(str(directory.temporary))
+    home, temporary = _in_run(str(directory.home), run), _in_run(str(directory.temporary), run)
     return f'env -i "PATH=$PATH" HOME={home} TMPDIR={temporary} LANG=C.UTF-8{kept}'

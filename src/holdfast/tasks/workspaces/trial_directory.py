@@ -18,7 +18,8 @@ from holdfast.digests import content_digest
 from holdfast.errors import UsageError
 from holdfast.processes.left_processes import end_left_processes
 from holdfast.processes.supervisor_main import tree_digest
-from holdfast.storage.operating_system import sync_filesystem
+from holdfast.storage.operating_system import boot_id, sync_filesystem
+from holdfast.tasks.workspaces.left_files import WorkspaceChange, change_of, changed_files, list_files
 
 WORKSPACES = "workspaces"
 REPOSITORIES = ".repositories"
@@ -48,6 +49,8 @@ class UsedWorkspace(msgspec.Struct, frozen=True, omit_defaults=True):
     """A digest of names, types, sizes and times of all files in it; empty if there are too many."""
     base: str = ""
     """The digest of what is noted of it as it was before."""
+    boot: str = ""
+    """The start of the machine on which the agent has worked."""
 
 
 class TrialDirectory:
@@ -89,6 +92,21 @@ class TrialDirectory:
         """What the workspace held when it was ready."""
         return self.state / "base.json"
 
+    @property
+    def marker(self) -> Path:
+        """By this a session knows that the workspace is prepared."""
+        return self.state / _READY
+
+    @property
+    def replay(self) -> Path:
+        """By this a replay script knows that the workspace which it has made is complete."""
+        return self.state / "replay"
+
+    @property
+    def left(self) -> Path:
+        """What the workspace held when the agent had ended."""
+        return self.state / "left"
+
     def make(self) -> None:
         """Makes its directories anew; what was there is removed."""
         self.remove()
@@ -126,19 +144,30 @@ class TrialDirectory:
         ready = self.ready()
         if ready is None:
             return None
+        tree = list_files(self.workspace, self.left)
         sync_filesystem(self.root)
         base = content_digest(self.base.read_bytes())
-        return UsedWorkspace(ready.attempt, ready.place, tree_digest(str(self.workspace)), base)
+        return UsedWorkspace(ready.attempt, ready.place, tree, base, boot_id())
 
-    def change_since(self, used: UsedWorkspace) -> str:
-        """What has become of a workspace that an agent has left here, in words; empty if it is the same."""
+    def change_since(self, used: UsedWorkspace) -> WorkspaceChange | None:
+        """What has become of a workspace that an agent has left here; None if it is the same."""
+        is_restarted = bool(used.boot) and used.boot != boot_id()
+        if state := self._base_state(used):
+            text = f"what was noted of it before the agent's work is {state}"
+            return WorkspaceChange(text, is_restarted, can_be_captured=False)
+        if not used.tree or tree_digest(str(self.workspace)) == used.tree:
+            return None
+        if not os.path.lexists(self.workspace):
+            return WorkspaceChange("it is gone", is_lost=True)
+        return change_of(changed_files(self.workspace, self.left, used.tree), is_restarted=is_restarted)
+
+    def _base_state(self, used: UsedWorkspace) -> str:
+        """What is wrong with what was noted before the agent's work; empty if nothing is."""
         try:
-            if used.base and content_digest(self.base.read_bytes()) != used.base:
-                return "what was noted of it before the agent's work is damaged"
+            is_same = not used.base or content_digest(self.base.read_bytes()) == used.base
         except OSError:
-            return "what was noted of it before the agent's work is missing"
-        is_same = not used.tree or tree_digest(str(self.workspace)) == used.tree
-        return "" if is_same else "its files are not as the agent has left them"
+            return "missing"
+        return "" if is_same else "damaged"
 
     def is_fresh(self, identity: str, attempt: int) -> bool:
         """Whether the workspace is as it was prepared, for this attempt, in this place."""

@@ -13,10 +13,11 @@ from pathlib import Path
 import msgspec
 
 from holdfast.digests import file_parts
-from holdfast.engine.planning.trial_keys import KeySet
+from holdfast.engine.planning.trial_keys import KEY_BYTES
 from holdfast.run.core.layout import Layout
-from holdfast.run.core.result_file import RESULT, ResultFile, load_result_file, write_result_file
+from holdfast.run.core.result_file import RESULT, ResultFile, encode_result, load_result_file
 from holdfast.storage.filesystem import FileSystem
+from holdfast.storage.operating_system import sync_filesystem
 
 
 class ForkFiles:
@@ -25,15 +26,14 @@ class ForkFiles:
     def __init__(self, old: Layout, source: str) -> None:
         """`source` is the id of the old run."""
         self._old, self._source = old, source
-        self._kept: list[str] = []
-        self._whole: list[str] = []
+        self._has_files = old.artifacts.is_dir() and any(old.artifacts.iterdir())
+        # As digests, one behind the other: a run may have very many trials.
+        self._whole, self._in_part = bytearray(), bytearray()
 
     def keep(self, key: str, *, is_whole: bool) -> None:
         """A trial is kept; unless it is kept as a whole it will have a result of its own."""
-        if (self._old.artifacts / key).is_dir():
-            self._kept.append(key)
-            if is_whole:
-                self._whole.append(key)
+        if self._has_files:
+            (self._whole if is_whole else self._in_part).extend(bytes.fromhex(key))
 
     def copy(self, fs: FileSystem, new: Layout, run: str) -> None:
         """Puts the files into the new run, whose id is `run`, durably.
@@ -41,21 +41,37 @@ class ForkFiles:
         Raises:
             OSError: the disk failed.
         """
-        whole = KeySet(self._whole)
-        for key in self._kept:
-            for source, target in _files(self._old.artifacts / key, new.artifacts / key, fs):
-                if source.name != RESULT:
-                    _link_or_copy(fs, source, target)
-            if bytes.fromhex(key) in whole:
+        for key in _keys(self._in_part):
+            self._copy_files(fs, new, key)
+        for key in _keys(self._whole):
+            if self._copy_files(fs, new, key):
                 self._write_result(fs, new, key, run)
-            fs.sync_directory(new.artifacts / key)
-        fs.sync_directory(new.artifacts)
+        if self._whole or self._in_part:
+            # Once for all of them: the run does not have its name yet.
+            sync_filesystem(new.artifacts)
+
+    def _copy_files(self, fs: FileSystem, new: Layout, key: str) -> bool:
+        """Whether the trial has a directory of files."""
+        if not (self._old.artifacts / key).is_dir():
+            return False
+        for source, target in _files(self._old.artifacts / key, new.artifacts / key, fs):
+            if source.name != RESULT:
+                _link_or_copy(fs, source, target)
+        return True
 
     def _write_result(self, fs: FileSystem, new: Layout, key: str, run: str) -> None:
         found = load_result_file(self._old.artifacts / key / RESULT)
         if isinstance(found, ResultFile):
             trial = msgspec.structs.replace(found.trial, source=self._source)
-            write_result_file(fs, new, trial, found.answer, run)
+            file = fs.create(new.artifacts / key / RESULT)
+            try:
+                file.write(encode_result(trial, found.answer, run))
+            finally:
+                file.close()
+
+
+def _keys(packed: bytearray) -> Iterator[str]:
+    return (packed[at : at + KEY_BYTES].hex() for at in range(0, len(packed), KEY_BYTES))
 
 
 def _files(old: Path, new: Path, fs: FileSystem) -> Iterator[tuple[Path, Path]]:
@@ -64,7 +80,6 @@ def _files(old: Path, new: Path, fs: FileSystem) -> Iterator[tuple[Path, Path]]:
     for entry in sorted(os.scandir(old), key=lambda one: one.name):
         if entry.is_dir(follow_symlinks=False):
             yield from _files(Path(entry.path), new / entry.name, fs)
-            fs.sync_directory(new / entry.name)
         elif entry.is_file(follow_symlinks=False) and not entry.name.startswith("."):
             yield Path(entry.path), new / entry.name
 
@@ -77,7 +92,6 @@ def _link_or_copy(fs: FileSystem, source: Path, target: Path) -> None:
         try:
             for part in file_parts(source):
                 file.write(part)
-            file.sync()
         finally:
             file.close()
         target.chmod(source.stat().st_mode & 0o777)
