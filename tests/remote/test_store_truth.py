@@ -11,6 +11,7 @@ from datetime import datetime
 import pytest
 
 import holdfast as api
+from cli_calls import call
 from durable import commit
 from evals import http_eval
 from holdfast.digests import file_digest
@@ -419,6 +420,17 @@ def test_recovery_39_a_bad_copy_here_heals_nothing(with_files):
     (spool_root(with_files.url) / key).write_text("altered too")
     (told,) = heal_store(ObjectStore(with_files.url), Layout(spool_root(with_files.url)))
     assert "not intact either" in told and with_files.read(key) == b"altered"
+
+
+def test_recovering_in_python_leaves_the_allocator_of_the_process_alone(with_files, tmp_path, monkeypatch, capfdbinary):
+    """It is the caller's; the command line sets its own."""
+    set_ = []
+    for module in ("holdfast.storage.operating_system", "holdfast.run.remote.recover", "holdfast.cli.move.recover"):
+        monkeypatch.setattr(f"{module}.return_large_buffers", lambda: set_.append(1), raising=False)
+    api.recover(with_files.url, tmp_path / "home")
+    assert set_ == []
+    assert call(capfdbinary, "recover", with_files.url, "--to", tmp_path / "other").code == 0
+    assert set_ == [1]
 
 
 @pytest.fixture
