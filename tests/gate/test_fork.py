@@ -64,6 +64,7 @@ def test_diff_tells_every_difference_and_changes_nothing(world):
         "verdict": "refused",
         "way_out": "`holdfast fork` starts a run with it and keeps the trials it does not affect",
         "undoable": True,
+        "by_holdfast": False,
     }
     assert world.everything() == before
 

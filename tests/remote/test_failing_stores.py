@@ -7,12 +7,14 @@ import itertools
 import json
 import shutil
 import signal
+import threading
 import time
 
 import msgspec
 import obstore
 import pytest
 
+from cli_calls import call
 from evals import fast_eval, http_eval
 from holdfast import Sample, Task, evaluate, exact
 from holdfast.errors import RunHeld, StorageFailure
@@ -156,17 +158,46 @@ def test_recovery_30_a_junk_lease_is_not_taken_at_once(place, tmp_path, monkeypa
 
 
 def test_recovery_30_every_command_takes_the_lease_for_the_lifetime_that_the_run_has(
-    holdfast, place, server, tmp_path, monkeypatch
+    holdfast, place, server, tmp_path, monkeypatch, capfdbinary
 ):
     """Also where the object is gone: `repair`, `clean` and the upload of a rest ask the configuration."""
     holdfast("run", steady(tmp_path, server, 2, lease="2m"), "--run-dir", place.url, code=0)
     watched = []
     monkeypatch.setattr(RemoteLease, "_watch", lambda _, __, lifetime, ___: watched.append(lifetime))
-    for root in (spool_of(place), tmp_path / "no-spool"):
+    rest = max(place.segments())
+    commands = {
+        "repair": ("repair", place.url),
+        "rest": ("resume", place.url),
+        "clean": ("clean", place.url, "--local"),
+    }
+    for name, words in commands.items():
+        if name == "rest":
+            place.delete(rest)
         place.delete(LEASE_KEY)
-        take_run_lease(ObjectStore(place.url), root).release()
-        assert json.loads(place.read(LEASE_KEY))["lifetime"] == 120.0
-    assert watched == [120.0, 120.0]
+        watched.clear()
+        assert call(capfdbinary, *words).code == 0, name
+        assert (name, watched[:1]) == (name, [120.0])
+        assert (name, json.loads(place.read(LEASE_KEY))["lifetime"]) == (name, 120.0)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_recovery_30_an_error_of_our_own_in_the_lease_ends_the_session(place, monkeypatch):
+    """Nobody would renew it any more: a pause would last for ever."""
+    real = RemoteLease._renewed_tag
+
+    def renewed_tag(self):
+        if threading.current_thread().name == "holdfast-lease":
+            raise TypeError("None is not a lease")
+        return real(self)
+
+    async def solve(_):
+        await asyncio.sleep(20)
+        return "done"
+
+    monkeypatch.setattr(RemoteLease, "_renewed_tag", renewed_tag)
+    task = Task(name="t", samples=[Sample("q", target="done")], solver=solve, scorers=exact())
+    with pytest.raises(StorageFailure, match="error in holdfast: TypeError: None is not a lease"):
+        evaluate(task, ["scripted/echo"], run=place.url, runner={"lease": 1.5})
 
 
 @pytest.mark.parametrize(

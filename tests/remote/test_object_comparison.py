@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import obstore
 import pytest
 
 from evals import fast_eval
-from holdfast.run.core.layout import Layout
+from holdfast.run.core.layout import Layout, spool_root
 from holdfast.run.remote.healing import heal_segments, heal_store
 from holdfast.run.remote.upload_set import UploadSet
 from holdfast.storage import object_comparison
-from holdfast.storage.object_comparison import ObjectComparison, is_same_object, is_tag_of
+from holdfast.storage.object_comparison import COMPARED_FILE, ObjectComparison, is_same_object, is_tag_of
 from holdfast.storage.object_store import ObjectStore
 
 
@@ -95,3 +98,43 @@ def test_recovery_39_a_second_resume_reads_only_what_is_new(holdfast, place, ser
         assert heal_segments(store, layout).changes == [] and heal_store(store, layout) == []
         assert UploadSet(store, layout).missing(everything=True) == []
     assert len(reads) == len(set(reads)) > 1
+
+
+def test_recovery_39_objects_that_were_deleted_are_forgotten(stored, tmp_path, place):
+    """The memory does not grow for ever; what is there and was not compared this time is kept."""
+    store, _, path = stored
+    for name in ("c", "d"):
+        path.with_name(name).write_bytes(name.encode())
+        place.write(f"blobs/{name}", name.encode())
+    comparison = ObjectComparison(store, tmp_path / "spool")
+    for entry in store.list():
+        assert comparison.is_same(entry, tmp_path / "spool" / entry.key)
+    comparison.save()
+    path.unlink()
+    place.delete("blobs/b")
+    ObjectComparison(store, tmp_path / "spool").save()
+    kept = msgspec.json.decode((tmp_path / "spool" / COMPARED_FILE).read_bytes())
+    assert sorted(kept) == ["blobs/c", "blobs/d"]
+
+
+def test_recovery_39_what_a_killed_comparison_leaves_does_not_keep_the_spool(holdfast, place, tmp_path, server):
+    """Its temporary file has a name that `clean --local` knows."""
+    holdfast("run", fast_eval(tmp_path, server, 2), "--run-dir", place.url, code=0)
+    root, left = spool_root(place.url), []
+    replace = Path.replace
+
+    def killed(self, target):
+        left.append(self)
+        raise OSError
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Path, "replace", killed)
+        comparison = ObjectComparison(ObjectStore(place.url), root)
+        comparison._now["blobs/x"] = ("tag", 1, 2, 3)
+        (root / "blobs").mkdir(exist_ok=True)
+        (root / "blobs" / "x").touch()
+        comparison.save()
+        (root / "blobs" / "x").unlink()
+    assert Path.replace is replace and left[0].exists()
+    holdfast("clean", place.url, "--local", code=0)
+    assert not left[0].exists() and not root.exists()

@@ -11,6 +11,7 @@ from datetime import datetime
 import pytest
 
 import holdfast as api
+from cli_calls import call
 from durable import commit
 from evals import http_eval
 from holdfast.digests import file_digest
@@ -419,6 +420,52 @@ def test_recovery_39_a_bad_copy_here_heals_nothing(with_files):
     (spool_root(with_files.url) / key).write_text("altered too")
     (told,) = heal_store(ObjectStore(with_files.url), Layout(spool_root(with_files.url)))
     assert "not intact either" in told and with_files.read(key) == b"altered"
+
+
+def test_recovering_in_python_leaves_the_allocator_of_the_process_alone(with_files, tmp_path, monkeypatch, capfdbinary):
+    """It is the caller's; the command line sets its own."""
+    set_ = []
+    for module in ("holdfast.storage.operating_system", "holdfast.run.remote.recover", "holdfast.cli.move.recover"):
+        monkeypatch.setattr(f"{module}.return_large_buffers", lambda: set_.append(1), raising=False)
+    api.recover(with_files.url, tmp_path / "home")
+    assert set_ == []
+    assert call(capfdbinary, "recover", with_files.url, "--to", tmp_path / "other").code == 0
+    assert set_ == [1]
+
+
+@pytest.fixture
+def with_attempts(place):
+    """A run in the store whose trial has failed once: each attempt has left a file of its own, and one is not cited."""
+    root = spool_root(place.url)
+    session = create_run(root, SessionContents(name="files", config={}, planned=1))
+    (root / "artifacts" / "t1").mkdir(parents=True)
+    for name in ("first.txt", "second.txt", "uncited.txt"):
+        (root / "artifacts" / "t1" / name).write_text(name)
+    for attempt, (name, status) in enumerate([("first.txt", Status.FAILED), ("second.txt", Status.VALID)], 1):
+        files = {name: file_digest(root / "artifacts" / "t1" / name)}
+        commit(session, TrialRecord(trial="t1", attempt=attempt, status=status, artifacts=files))
+    session.close("completed")
+    Layout(root).remote.write_text(place.url)
+    UploadSet(ObjectStore(place.url), Layout(root)).upload(everything=True)
+    return place
+
+
+def test_recovery_39_the_file_of_an_earlier_attempt_is_healed_as_well(with_attempts):
+    """The end of that attempt has its digest: the copy here is known to be intact."""
+    key = "artifacts/t1/first.txt"
+    with_attempts.write(key, b"altered.txt"[: len("first.txt")])
+    (told,) = heal_store(ObjectStore(with_attempts.url), Layout(spool_root(with_attempts.url)))
+    assert f"{key} was altered in" in told and "written again" in told
+    assert with_attempts.read(key) == b"first.txt"
+
+
+def test_recovery_39_a_file_without_a_record_is_not_said_to_be_damaged(with_attempts):
+    """Which of the two is right is unknown, and is said to be."""
+    key = "artifacts/t1/uncited.txt"
+    with_attempts.write(key, b"altered.txt")
+    (told,) = heal_store(ObjectStore(with_attempts.url), Layout(spool_root(with_attempts.url)))
+    assert "not intact" not in told and "no record says which of them is right" in told
+    assert with_attempts.read(key) == b"altered.txt"
 
 
 NAMES = ["run@1", "läufe/über", "run", "run/nested", "run-2"]

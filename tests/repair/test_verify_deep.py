@@ -107,6 +107,24 @@ def test_recovery_21_a_step_whose_parent_is_not_there_is_named(planned, told):
     assert told("verify", root)[0] == 0
 
 
+def test_recovery_21_several_kinds_of_missing_records_are_all_named(planned, told, text):
+    """They have one place, the journal, and are three findings."""
+    root, ends = planned
+    step = StepRecord(trial=ends[1].trial, attempt=1, step="c", parent="b")
+    record(root, step, ends[0], msgspec.structs.replace(ends[1], scores={}))
+    code, result = told("verify", root, "--deep")
+    assert (code, details(result)) == (
+        1,
+        [
+            ("missing", "1 trials have a step whose parent is not recorded"),
+            ("missing", "2 trials are valid but have no recorded answer"),
+            ("missing", "2 trials are valid but a planned score is missing"),
+        ],
+    )
+    assert result["damage"][0]["keys"] == [ends[1].trial]
+    assert all(item["detail"] in text("verify", root, "--deep")[1] for item in result["damage"])
+
+
 def test_recovery_21_a_valid_trial_without_an_answer_is_named(planned, told):
     """Except one that was taken from a result file, which holds none."""
     root, ends = planned

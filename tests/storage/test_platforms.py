@@ -158,3 +158,24 @@ def test_the_program_runs_is_killed_resumes_and_cleans_there(holdfast, server, t
     assert holdfast.json("report", "r")["coverage"]["valid"] == 8
     syncs = Counter((tmp_path / "syncs").read_text().split())
     assert syncs["full"] > 20 and set(syncs) == {"full"}
+
+
+def test_without_syncfs_every_file_and_directory_is_synced(tmp_path, monkeypatch):
+    """`sync` only schedules on macOS: each file and each directory is synced by itself; a link leads nowhere else."""
+    (tmp_path / "work" / "below").mkdir(parents=True)
+    for name in ("a", "below/b"):
+        (tmp_path / "work" / name).write_text(name)
+    (tmp_path / "elsewhere").write_text("not of this place")
+    (tmp_path / "work" / "link").symlink_to(tmp_path / "elsewhere")
+    os.mkfifo(tmp_path / "work" / "pipe")
+    synced = []
+
+    def note(fd):
+        synced.append(os.fstat(fd).st_ino)
+
+    monkeypatch.setattr("ctypes.CDLL", lambda *_, **__: object())
+    monkeypatch.setattr(operating_system, "sync_file", note)
+    monkeypatch.setattr(operating_system, "sync_directory", note)
+    operating_system.sync_filesystem(tmp_path / "work")
+    names = ("work", "work/a", "work/below", "work/below/b")
+    assert sorted(synced) == sorted((tmp_path / name).stat().st_ino for name in names)

@@ -20,6 +20,7 @@ from holdfast.analysis.metrics import Metric, ScoreTotals
 from holdfast.analysis.notes.odd_answers import odd_answer_notes
 from holdfast.analysis.notes.redone_trials import RedoneTrials, redone_trials
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report
+from holdfast.analysis.session_endings import KILLED, RUNNING, session_endings
 from holdfast.analysis.spending import (
     ModelSpending,
     Spending,
@@ -33,7 +34,7 @@ from holdfast.run.core.records import FAILURES, PlanEntry
 from holdfast.run.core.slots.slot_names import base_name
 from holdfast.run.drift.served_names import replies_by_name
 from holdfast.run.fold.reader import RunReader
-from holdfast.run.fold.rows.fold_tables import REPLY, UNANSWERED, unpack_key, unpack_sample
+from holdfast.run.fold.rows.fold_tables import unpack_key, unpack_sample
 from holdfast.run.fold.run_fold import Group, RunFold, SlotValue
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.import_origin import import_origin
@@ -284,23 +285,20 @@ def _number_of(sample: str) -> int:
 
 
 def _lineage_entries(reader: RunReader) -> list[dict[str, Any]]:
-    """Every session: when it started, how it ended, and how many calls may have been in flight if it was killed.
+    """Every session: when it started, how it ended, and how many calls may have been in flight then.
 
     Those calls may have been billed. They are here and not beside the cost, which is the same after any number of
     interruptions.
     """
-    ends = {end.number: end for end in reader.ends}
-    calls, ended = reader.fold.written("call"), [reader.fold.written(kind) for kind in (REPLY, UNANSWERED)]
-    marks, is_held = reader.marks(), reader.holder is not None
-    found = []
+    endings, found = session_endings(reader, reader.holder), []
     for session in reader.sessions:
-        end = ends.get(session.number)
+        ending = endings[session.number]
         entry: dict[str, Any] = {"number": session.number, "started_at": session.at, "version": session.version}
-        if end is not None:
-            counts = {name: count for name, count in end.ledger.items() if name != FAILURES}
-            entry |= {"ended_at": end.at, "ended_as": end.how, "exit_code": end.exit_code, "calls": counts}
-        elif not (is_held and session is reader.sessions[-1]):
-            unanswered = calls.get(session.number, 0) - sum(kind.get(session.number, 0) for kind in ended)
-            entry["in_flight_at_kill"] = max(unanswered, marks.get(session.number, 0))
+        if ending.ended_as not in {KILLED, RUNNING}:
+            entry |= {"ended_at": ending.ended_at, "ended_as": ending.ended_as, "exit_code": ending.exit_code}
+        if ending.record is not None:
+            entry["calls"] = {name: count for name, count in ending.record.ledger.items() if name != FAILURES}
+        if ending.in_flight or ending.ended_as == KILLED:
+            entry["in_flight_at_kill"] = ending.in_flight
         found.append(entry)
     return found

@@ -48,11 +48,13 @@ def report_text(report: Report, width: int = WIDTH) -> str:
 
 
 def _lineage_lines(report: Report) -> Iterator[str]:
-    """What kills may have cost; the cost above is that of replies on record, and the same without them."""
-    in_flight = sum(session.get("in_flight_at_kill", 0) for session in report.lineage)
+    """What interruptions may have cost; the cost above is that of replies on record, and the same without them."""
+    cut = [session for session in report.lineage if session.get("in_flight_at_kill")]
+    in_flight = sum(session["in_flight_at_kill"] for session in cut)
+    when = "a session ended" if any("ended_as" in session for session in cut) else "the process was killed"
     if in_flight and report.cost is not None:
         calls = quantity(in_flight, "call")
-        yield f"lineage: up to {calls} in flight when the process was killed may have been billed beside this cost"
+        yield f"lineage: up to {calls} in flight when {when} may have been billed beside this cost"
 
 
 def _figure_tables(report: Report, width: int) -> Iterator[list[str]]:

@@ -14,13 +14,14 @@ import msgspec
 from holdfast.analysis.ledger import Ledger, RepeatedCalls, SavedCalls, ledgers, saved_calls, whole_ledger
 from holdfast.analysis.money import money_text
 from holdfast.analysis.sampling_report import SamplingCounts, sampling_counts
+from holdfast.analysis.session_endings import session_endings
 from holdfast.analysis.spending import run_spending
 from holdfast.journal import Damage
 from holdfast.models.message import Usage
 from holdfast.run.core.axes.choices import AxisChoice
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import spool_root
-from holdfast.run.core.records import FAILURE, FAILURES, Change, SessionEndRecord
+from holdfast.run.core.records import FAILURE, FAILURES, Change
 from holdfast.run.fold.inconsistencies import describe_inconsistencies
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.fold.rows.fold_tables import KEPT, REPLY, REQUEST, UNANSWERED
@@ -28,9 +29,8 @@ from holdfast.run.fold.rows.trial_row import PAUSED
 from holdfast.run.fold.states import StateCounts
 from holdfast.run.import_origin import import_origin
 from holdfast.run.remote.upload_lag import UploadLag, read_lag
-from holdfast.storage.leases.holder import LeaseHolder, UnrecordedEnd
-from holdfast.storage.leases.local import read_unrecorded_end
-from holdfast.storage.leases.remote import PublishedLease, read_lost_ends
+from holdfast.storage.leases.holder import LeaseHolder
+from holdfast.storage.leases.remote import PublishedLease
 from holdfast.storage.tolerated_failures import ToleratedFailure
 
 
@@ -200,26 +200,18 @@ def _session_statuses(
     reader: RunReader, holder: LeaseHolder | None, named: Mapping[int, Ledger]
 ) -> list[SessionStatus]:
     calls, replies, unanswered, finished = (reader.fold.written(kind) for kind in ("call", REPLY, UNANSWERED, KEPT))
-    marks = reader.marks()
-    ends = {end.number: end for end in reader.ends}
-    failures = _failures_by_session(reader)
-    unrecorded = _unrecorded_ends(reader, holder)
+    failures, endings = _failures_by_session(reader), session_endings(reader, holder)
     found = []
     for session in reader.sessions:
         number = session.number
-        end = ends.get(number) or unrecorded.get(number)
-        how = _how_ended(end)
-        if end is None and holder is not None and session is reader.sessions[-1]:
-            how = "running"
-        ended = replies.get(number, 0) + unanswered.get(number, 0)
-        open_calls = max(calls.get(number, 0) - ended, 0)
+        ending = endings[number]
         found.append(
             SessionStatus(
                 number=number,
                 started_at=session.at,
-                ended_at=_ended_at(end),
-                ended_as=how,
-                exit_code=end.exit_code if end is not None else None,
+                ended_at=ending.ended_at,
+                ended_as=ending.ended_as,
+                exit_code=ending.exit_code,
                 calls=calls.get(number, 0),
                 replies=replies.get(number, 0),
                 unanswered=unanswered.get(number, 0),
@@ -228,41 +220,10 @@ def _session_statuses(
                 finished=finished.get(number, 0),
                 changes=session.changes,
                 failures=failures.get(number, []),
-                in_flight_at_kill=_in_flight(how, open_calls, 0 if number in ends else marks.get(number, 0)),
+                in_flight_at_kill=ending.in_flight,
             )
         )
     return found
-
-
-def _in_flight(how: str, open_calls: int, mark: int) -> int:
-    """At most this many calls were in flight when a session ended; `open_calls` have no reply on record."""
-    if how == "running" or how.endswith("completed"):
-        return 0
-    # Everything that a session did is on record only if it has an end. Earlier versions wrote no marks.
-    return max(mark, open_calls)
-
-
-def _unrecorded_ends(reader: RunReader, holder: LeaseHolder | None) -> dict[int, UnrecordedEnd]:
-    """The ends that are not in the journal: the next session has recorded them, or they are in the lease file; those of
-    sessions that lost a run in a store are in files of their own.
-    """
-    noted = [session.unrecorded_end for session in reader.sessions]
-    noted += read_lost_ends(reader.layout.root)
-    if holder is None:
-        noted.append(read_unrecorded_end(reader.layout.root))
-    return {end.session: end for end in noted if end is not None}
-
-
-def _how_ended(end: SessionEndRecord | UnrecordedEnd | None) -> str:
-    if isinstance(end, UnrecordedEnd):
-        return end.ended_as
-    return end.how if end is not None else "killed"
-
-
-def _ended_at(end: SessionEndRecord | UnrecordedEnd | None) -> str | None:
-    if isinstance(end, UnrecordedEnd):
-        return end.ended_at
-    return end.at if end is not None else None
 
 
 def _failures_by_session(reader: RunReader) -> dict[int, list[ToleratedFailure]]:

@@ -7,7 +7,7 @@ conditional writes, which cannot be found out without writing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,9 @@ from holdfast.engine.opening.resume_plan import plan_resume
 from holdfast.engine.planning.inputs import FreshInputs
 from holdfast.engine.planning.prepared_eval import PreparedEval, copied_source_files, prepare_eval
 from holdfast.engine.planning.saved_eval import last_session
+from holdfast.engine.planning.selection import EVERYTHING
 from holdfast.engine.planning.versioned_slots import name_slots
+from holdfast.engine.trials.stages.agent_starts import tasks_starting_agents
 from holdfast.errors import ConfigurationError
 from holdfast.run.core.run_id import refuse_older
 from holdfast.run.drift.gate import Decision
@@ -81,12 +83,12 @@ def check_session(request: RunRequest) -> CheckedRun:
     return CheckedRun(prepared, [*request.warnings, *prepared.warnings], refusal=_refusal(prepared, request.source))
 
 
-def _refusal(prepared: PreparedEval, source: str) -> ConfigurationError | None:
-    """Why the provider of a model cannot be opened, if one cannot."""
+def _refusal(prepared: PreparedEval, source: str, agents: Collection[str] | None = None) -> ConfigurationError | None:
+    """Why the provider of a model cannot be opened, or an agent of a task, of these or any, cannot be started."""
     try:
         with naming_source(source):
             prepared.open_providers()
-            prepared.check_programs()
+            prepared.check_programs(agents)
     except ConfigurationError as error:
         return error
     return None
@@ -107,7 +109,8 @@ def _check_resume(request: RunRequest) -> CheckedRun:
         refusal = None
         if not reader.fold.counts.is_complete or plan.decision.changes:
             refuse_held(reader.fs, root)
-            refusal = _refusal(prepared, request.source)
+            starting = tasks_starting_agents(EVERYTHING, reader, prepared, plan_entries(prepared))
+            refusal = _refusal(prepared, request.source, starting)
         before, fold = last_session(reader).plan, reader.fold.with_plan(plan_entries(prepared))
         return CheckedRun(
             prepared,

@@ -75,6 +75,8 @@ class Difference(msgspec.Struct, frozen=True):
     way_out: str = ""
     undoable: bool = True
     """Whether a person can undo it: not where Holdfast itself has changed, or where nothing says what there was."""
+    by_holdfast: bool = False
+    """Whether it is Holdfast that has changed: the version that recorded the run has no such difference."""
 
 
 class MergedEval(msgspec.Struct, frozen=True):

@@ -8,7 +8,6 @@ that opening a large run costs one listing. The memory is derived: without it ev
 from __future__ import annotations
 
 import contextlib
-import os
 from hashlib import md5
 from pathlib import Path
 
@@ -17,6 +16,8 @@ import msgspec
 from holdfast.storage.object_store import ObjectStore, StoredObject
 
 COMPARED_FILE = ".compared.json"
+UNFINISHED_COMPARED_FILE = f"{COMPARED_FILE}.new"
+"""Left by a process that was killed while it wrote; the next one replaces it. Whoever compares holds the run."""
 _MD5_DIGITS = 32
 _CHUNK = 1 << 20
 _Compared = tuple[str, int, int, int]
@@ -87,11 +88,12 @@ class ObjectComparison:
         return True
 
     def save(self) -> None:
-        """Remembers what this comparison has found; nothing depends on it."""
-        kept = self._before | self._now
+        """Remembers what this comparison has found, and forgets files that were deleted; nothing depends on it."""
+        root, known = self._file.parent, self._before | self._now
+        kept = {key: compared for key, compared in known.items() if (root / key).exists()}
         if kept == self._before:
             return
-        temporary = self._file.with_name(f"{COMPARED_FILE}.{os.getpid()}")
+        temporary = self._file.with_name(UNFINISHED_COMPARED_FILE)
         with contextlib.suppress(OSError):
             temporary.write_bytes(msgspec.json.encode(kept))
             temporary.replace(self._file)

@@ -10,13 +10,16 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 _PROC = "/proc"
 _NOT_HERE = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOTTY, errno.ENODEV}
 """How a filesystem, such as a network share, says that it knows no F_FULLFSYNC."""
+_UNOPENED = {errno.ENOENT, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENXIO, errno.EOPNOTSUPP}
+"""What opening a file gives that was deleted meanwhile, is a link or a socket, or is not for this user."""
 _DELETED = " (deleted)"
 """What Linux appends to the path of an open directory that has no name any more."""
 _PATH_BYTES = 1024
@@ -73,7 +76,10 @@ def sync_directory(fd: int) -> None:
 
 
 def sync_filesystem(place: Path) -> None:
-    """Everything that was written to the file system of a directory is on disk when this returns.
+    """Everything that was written below a directory is on disk when this returns.
+
+    Linux syncs its whole file system at once. Elsewhere `sync` only schedules that, so that each file and directory is
+    synced by itself, except those that this user may not open.
 
     Raises:
         OSError: it could not be written.
@@ -82,13 +88,35 @@ def sync_filesystem(place: Path) -> None:
 
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "syncfs"):
-        os.sync()
+        _sync_tree(place)
         return
     fd = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if library.syncfs(fd):
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code), str(place))
+    finally:
+        os.close(fd)
+
+
+def _sync_tree(place: Path) -> None:
+    for directory, _, names in os.walk(place, topdown=False):
+        for name in names:
+            _sync_opened(Path(directory, name), sync_file)
+        _sync_opened(Path(directory), sync_directory)
+
+
+def _sync_opened(path: Path, sync: Callable[[int], None]) -> None:
+    try:
+        # Nothing waits for the other end of a pipe, and a link leads out of the tree.
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in _UNOPENED:
+            return
+        raise
+    try:
+        if stat.S_ISREG(mode := os.fstat(fd).st_mode) or stat.S_ISDIR(mode):
+            sync(fd)
     finally:
         os.close(fd)
 

@@ -17,6 +17,7 @@ from holdfast.run.core.layout import RUNS
 from holdfast.run.core.run_id import continuing_command
 from holdfast.run.remote.list_runs import Recoverable, list_recoverable
 from holdfast.run.remote.recover import Recovered, recover
+from holdfast.storage.operating_system import return_large_buffers
 from holdfast.storage.store_url import is_url
 from holdfast.terminal.text import duration_text, printable
 
@@ -97,6 +98,8 @@ def _list(place: str | None, *, as_json: bool) -> None:
 
 
 def _recover_run(place: str, to: Path | None, *, merge: bool, steps: bool, as_json: bool) -> None:
+    # For the whole process, so that only its owner may: who calls Holdfast from Python is left alone.
+    return_large_buffers()
     recovered = recover(place, to, merge=merge, steps=steps)
     if as_json:
         print_json(recovered)

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.cli.ui.json_output import print_json
 from holdfast.errors import HoldfastError, ResumeAborted, UsageError
-from holdfast.journal.damage import DamageKind
+from holdfast.journal.damage import Damage, DamageKind
 from holdfast.run.core.config_file import check_config, is_as_written
 from holdfast.run.core.display_text import shell_word
 from holdfast.run.fold.acknowledged_frames import damaged_segment
@@ -80,21 +80,24 @@ class _CheckedPlace(NamedTuple):
 
 def _with_notes(result: Verification, checked: _CheckedPlace, config: list[str]) -> Verification:
     """The result with what is known beside it; each damage is reported once, where it is listed."""
-    found = {item.where: item for item in result.damage}
-    rest = []
+    damage, rest = list(result.damage), []
     for warning in checked.warnings:
-        where = next((where for where in found if warning.startswith(f"{where} ")), "")
-        if not where:
+        concerned = [place for place, item in enumerate(damage) if warning.startswith(f"{item.where} ")]
+        if not concerned:
             rest.append(warning)
-        elif found[where].kind is DamageKind.MISSING:
-            why = warning.removeprefix(where).strip(" .")
-            detail = f"{found[where].detail}; the object in the store {why}"
-            found[where] = msgspec.structs.replace(found[where], detail=detail)
+        # Several findings may share a place: only the one that the warning explains gets more words.
+        for place in [place for place in concerned if damage[place].kind is DamageKind.MISSING][:1]:
+            damage[place] = _explained(damage[place], warning)
     # A file that nobody can read has no header either.
     own = [note for note in result.notes if not (config and note.startswith(HEADER_DIFFERS))]
     way_on = _way_on(result, checked.intact_here)
-    damage = [found.get(item.where, item) if item.kind is DamageKind.MISSING else item for item in result.damage]
     return msgspec.structs.replace(result, damage=damage, notes=[*own, *rest, *checked.notes, *config, *way_on])
+
+
+def _explained(item: Damage, warning: str) -> Damage:
+    """A missing file with what the download says of its object."""
+    why = warning.removeprefix(item.where).strip(" .")
+    return msgspec.structs.replace(item, detail=f"{item.detail}; the object in the store {why}")
 
 
 def _find_checked(run: str) -> _CheckedPlace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from holdfast.engine.planning.plan import TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval, prepare_eval, task_of_entry
 from holdfast.engine.planning.saved_eval import saved_eval
 from holdfast.engine.planning.trial_keys import KeySet, trial_key
+from holdfast.errors import HoldfastError
 from holdfast.run.core.records import SessionRecord, TrialRecord
 from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
@@ -61,16 +63,19 @@ def grid_of_run(reader: RunReader) -> PlannedGrid:
 
 
 def tasks_without_code(spec: EvalSpec, inputs: Inputs) -> dict[str, Task]:
-    """The tasks that the eval itself describes, with their datasets and workspaces; those in Python are left out.
+    """The tasks that the eval itself describes, with their datasets and workspaces.
 
-    Raises:
-        HoldfastError: one of them cannot be built.
+    Those in Python are left out, and so are those that cannot be built.
     """
     bare = _without_code(spec)
     described = {name: entry for name, entry in bare.tasks.items() if entry.use is None}
-    # None can be built without a scorer; nothing is scored with this one.
-    scored = {name: msgspec.structs.replace(entry, scorers=["exact"]) for name, entry in described.items()}
-    return {name: task_of_entry(name, entry, bare, inputs) for name, entry in scored.items()}
+    found = {}
+    for name, entry in described.items():
+        # None can be built without a scorer; nothing is scored with this one.
+        scored = msgspec.structs.replace(entry, scorers=["exact"])
+        with contextlib.suppress(HoldfastError):
+            found[name] = task_of_entry(name, scored, bare, inputs)
+    return found
 
 
 def _without_code(spec: EvalSpec) -> EvalSpec:

@@ -157,13 +157,13 @@ class RepairPlanner:
         self._resumed.append(inputs)
         try:
             spec = saved_eval(session)
-            restorer = InputRestorer(reader, inputs, spec, tasks_without_code(spec, inputs))
         except HoldfastError:
             # What the copies are of is unknown; that they are damaged is not.
-            restorer = InputRestorer(reader, inputs, EvalSpec(), {})
-        found = restorer.damaged(session.inputs)
+            spec = EvalSpec()
+        restorer = InputRestorer(reader, inputs, spec, tasks_without_code(spec, inputs))
         return [
-            DamagedCopy(name, damage, restorer.source(name, session.inputs[name])) for name, damage in found.items()
+            DamagedCopy(name, damage, restorer.source(name, session.inputs[name]), restorer.knows_origin(name))
+            for name, damage in restorer.damaged(session.inputs).items()
         ]
 
     def rebuild(self, config: dict[str, Any], layout: Layout) -> RebuiltSession:

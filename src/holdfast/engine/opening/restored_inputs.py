@@ -19,6 +19,8 @@ from holdfast.run.fold.reader import RunReader
 from holdfast.spec import EvalSpec
 from holdfast.tasks.task import Task
 
+SOURCES = "sources/"
+
 
 class InputRestorer:
     """Looks at the copies that a run has, and makes again those that it can; the caller holds the run."""
@@ -47,15 +49,18 @@ class InputRestorer:
         found = {name: self._reader.inputs.check(copy.digest, copy.size) for name, copy in unread.items()}
         return {name: damage for name, damage in found.items() if damage is not None}
 
+    def knows_origin(self, name: str) -> bool:
+        """Whether it can be looked for what a copy was made from; that of a task that was not built is unknown."""
+        return name in self._asking or self._inputs.has_template(name) or name.startswith(SOURCES)
+
     def source(self, name: str, copy: Input) -> Path | None:
         """A file with exactly the content of the copy, if there is one."""
         if name in self._asking:
             return self._inputs.canonical_file(name, self._asking[name])
         if name.startswith(TEMPLATES):
             return self._inputs.packed_file(name)
-        kind, _, rest = name.partition("/")
-        path = Path(self._spec.directory or ".") / rest.partition("/")[2]
+        path = Path(self._spec.directory or ".") / name.removeprefix(SOURCES).partition("/")[2]
         try:
-            return path if kind == "sources" and file_digest(path) == copy.digest else None
+            return path if name.startswith(SOURCES) and file_digest(path) == copy.digest else None
         except (OSError, HoldfastError):
             return None

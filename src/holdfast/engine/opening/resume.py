@@ -32,6 +32,7 @@ from holdfast.engine.planning.selection import (
     select_trials,
 )
 from holdfast.engine.planning.versioned_slots import name_slots
+from holdfast.engine.trials.stages.agent_starts import tasks_starting_agents
 from holdfast.engine.trials.stages.stage_selection import select_from, stop_after
 from holdfast.errors import ResumeAborted
 from holdfast.journal import SegmentPin
@@ -143,8 +144,8 @@ class _Resumption:
         if self._has_nothing_to_do(reader, prepared) and not plan.decision.changes:
             raise SelectionFinished(reader.fold.counts, self._selection)
         prepared.open_providers()
-        if not request.rescoring and reader.fold.with_plan(plan_entries(prepared)).counts.not_started:
-            prepared.check_programs()
+        if not request.rescoring:
+            prepared.check_programs(tasks_starting_agents(self._selection, reader, prepared, plan_entries(prepared)))
         self._growth = measure_growth(last.plan, prepared, reader)
         self._known = last.inputs
         _check_weights(plan, prepared)

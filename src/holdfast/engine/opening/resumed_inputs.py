@@ -76,6 +76,10 @@ class ResumedInputs:
             return None
         return self._sources.files[name] if packed.digest == self.saved.digest(name) else None
 
+    def has_template(self, name: str) -> bool:
+        """Whether a task has said what the copy of a template was made from."""
+        return name in self._templates
+
     def _rows_of_source(self, name: str, task: Task) -> Rows | None:
         try:
             rows = self._sources.rows(name, task)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
@@ -70,9 +70,12 @@ class PreparedEval:
         for name in sorted(self.asked_models):
             self.provider(name)
 
-    def check_programs(self) -> None:
-        """Raises ConfigurationError where the program of an agent is not on this machine; finished work needs none."""
-        for task in self.tasks:
+    def check_programs(self, names: Collection[str] | None = None) -> None:
+        """Raises ConfigurationError where the program of an agent is not on this machine.
+
+        With `names`, only those of these tasks: work that is finished needs none.
+        """
+        for task in self.tasks if names is None else [task for task in self.tasks if task.name in names]:
             if (check := getattr(task.task.solver, "check_program", None)) is not None:
                 with _naming_agent(task.name):
                     check()

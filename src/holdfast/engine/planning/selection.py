@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast.engine.planning.plan import PlannedTrial, TrialSequence
+from holdfast.engine.planning.plan import PlannedTask, PlannedTrial, TrialSequence
 from holdfast.engine.planning.prepared_eval import PreparedEval
 from holdfast.engine.planning.saved_samples import SavedSample, saved_sample
 from holdfast.engine.planning.trial_keys import KeySet
@@ -168,10 +168,15 @@ def _metadata_names(prepared: PreparedEval) -> set[str]:
 
 def all_trials(prepared: PreparedEval) -> Iterator[PlannedTrial]:
     """Every trial of a plan, finished or not."""
-    none = KeySet([])
     for task in prepared.tasks:
-        for model in task.models:
-            yield from TrialSequence(task, model, none, none).trials()
+        yield from trials_of_task(task)
+
+
+def trials_of_task(task: PlannedTask) -> Iterator[PlannedTrial]:
+    """Every trial of a task, finished or not."""
+    none = KeySet([])
+    for model in task.models:
+        yield from TrialSequence(task, model, none, none).trials()
 
 
 class _Selecting:

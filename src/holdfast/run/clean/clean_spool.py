@@ -24,7 +24,7 @@ from holdfast.run.remote.upload_watermark import WATERMARK_FILE
 from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.leases.local import find_holder, run_held
 from holdfast.storage.leases.remote import find_published_lease
-from holdfast.storage.object_comparison import COMPARED_FILE
+from holdfast.storage.object_comparison import COMPARED_FILE, UNFINISHED_COMPARED_FILE
 from holdfast.storage.object_store import ObjectStore
 
 _DERIVED = {
@@ -33,6 +33,7 @@ _DERIVED = {
     f".{LAG_FILE}.new",
     WATERMARK_FILE,
     COMPARED_FILE,
+    UNFINISHED_COMPARED_FILE,
 }
 
 

@@ -328,7 +328,8 @@ def _changed_code(path: str, drift: Drift, why: str) -> Difference:
 
 def _changed_holdfast(path: str, drift: Drift, does: str) -> Difference:
     """A part of Holdfast that behaves differently than the one that the run was recorded with."""
-    return refused_difference(path, drift, "", f"this version of Holdfast {does}", undoable=False)
+    refused = refused_difference(path, drift, "", f"this version of Holdfast {does}", undoable=False)
+    return msgspec.structs.replace(refused, by_holdfast=True)
 
 
 def refused_difference(path: str, drift: Drift, old: Any, new: Any, *, undoable: bool = True) -> Difference:

@@ -122,6 +122,10 @@ class RunScan:
         yield from ((f"artifacts/{name}", digest) for name, digest in self._artifacts.counting(self.fold.deciding_end))
         yield from ((f"blobs/{digest}", digest) for (digest,) in self._query("SELECT digest FROM blobs ORDER BY 1"))
 
+    def files_of_attempts(self) -> Iterator[tuple[str, str]]:
+        """The artifacts that the ends of all attempts refer to, as above; one may be there with several digests."""
+        yield from ((f"artifacts/{name}", digest) for name, digest in self._artifacts.every())
+
     def scan_rest(self) -> None:
         """Adds the segments on disk that were not added yet; after that the questions below have answers.
 

@@ -144,20 +144,31 @@ def heal_store(store: ObjectStore, layout: Layout) -> list[str]:
     ]
     compared.save()
     told: list[str] = []
-    digests: dict[str, str] | None = None
+    digests: dict[str, set[str]] | None = None
     for path in differing:
         key = _key(layout, path)
         if is_named_by_digest(key):
-            is_intact = content_digest_of(path) == path.name
+            is_intact: bool | None = content_digest_of(path) == path.name
         else:
             digests = _cited_digests(layout, {_key(layout, one) for one in differing}) if digests is None else digests
-            is_intact = _is_intact_artifact(path, digests.get(key, ""))
+            is_intact = _is_intact_artifact(path, digests.get(key, set()))
         if is_intact:
             store.put_file(key, path)
-        state = "was altered in" if key in there else "was missing in"
-        done = "it was written again from the copy here" if is_intact else "the copy here is not intact either"
-        told += [f"{key} {state} {store.url}; {done}."] if key in there or is_intact else []
+        told += _healing_text(key, store.url, is_intact=is_intact, is_there=key in there)
     return told
+
+
+def _healing_text(key: str, url: str, *, is_intact: bool | None, is_there: bool) -> list[str]:
+    """What was done about a file that is missing or altered in the store; `is_intact` as the copy here is known."""
+    if is_intact:
+        state = "was altered in" if is_there else "was missing in"
+        return [f"{key} {state} {url}; it was written again from the copy here."]
+    if not is_there:
+        return []
+    if is_intact is None:
+        # Neither of the two can be accused.
+        return [f"{key} differs from the copy in {url}; no record says which of them is right."]
+    return [f"{key} was altered in {url}; the copy here is not intact either."]
 
 
 def _key(layout: Layout, path: Path) -> str:
@@ -171,20 +182,30 @@ def _files(layout: Layout) -> Iterator[Path]:
                 yield path
 
 
-def _cited_digests(layout: Layout, wanted: Collection[str]) -> dict[str, str]:
-    """The digests of these files that the ends that count hold, by key; read only where something differs."""
+def _cited_digests(layout: Layout, wanted: Collection[str]) -> dict[str, set[str]]:
+    """The digests of these files that ends hold, by key; read only where something differs.
+
+    Those of the end that counts, if it cites the file; the files of other attempts are intact as well.
+    """
     fs = RealFileSystem()
     try:
         run = find_run_id(fs, layout)
     except NotARun:
         return {}
+    found: dict[str, set[str]] = {}
     with closing(RunScan(layout, run, fs)) as scan:
         scan.scan_rest()
-        return {name: digest for name, digest in scan.cited_files() if name in wanted}
+        for name, digest in scan.files_of_attempts():
+            if name in wanted:
+                found.setdefault(name, set()).add(digest)
+        return found | {name: {digest} for name, digest in scan.cited_files() if name in wanted}
 
 
-def _is_intact_artifact(path: Path, digest: str) -> bool:
-    """Whether a file has the content that is on record; that of a result is vouched for by its own checksum."""
-    if digest:
-        return file_digest(path) == digest
-    return path.name == RESULT and not isinstance(read_result(path), ResultFileFault)
+def _is_intact_artifact(path: Path, digests: Collection[str]) -> bool | None:
+    """Whether a file has a content that is on record; that of a result is vouched for by its own checksum.
+
+    None where nothing says what it was.
+    """
+    if digests:
+        return file_digest(path) in digests
+    return not isinstance(read_result(path), ResultFileFault) if path.name == RESULT else None

@@ -29,7 +29,6 @@ from holdfast.storage import RealFileSystem, crashpoints, take_lease
 from holdfast.storage.filesystem import FileSystem, write_atomically
 from holdfast.storage.leases.remote import find_published_lease
 from holdfast.storage.object_store import ObjectStore, StoredObject
-from holdfast.storage.operating_system import return_large_buffers
 
 
 class Recovered(msgspec.Struct, frozen=True):
@@ -70,7 +69,6 @@ def recover(url: str, to: str | Path | None = None, *, merge: bool = False, step
         StorageFailure: the store does not answer; what was downloaded is kept for the next try.
         RunHeld: the run in the directory is in use.
     """
-    return_large_buffers()
     store = ObjectStore(url)
     entries = list_run_objects(store)
     root = Path(to) if to is not None else RUNS / store.url.rpartition("/")[2]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holdfast.journal import BlobStore
+from holdfast.run.core.display_text import shell_word
 from holdfast.run.core.layout import Layout
 from holdfast.run.fold.reader import RunReader
 from holdfast.run.repair.backup import Backup
@@ -32,7 +33,7 @@ class CitedFiles:
         """Finds out what is wrong; `reader` has folded the run from its frames with `fold`."""
         found = planner.damaged_copies(reader) if reader.sessions else []
         self._copies = [copy for copy in found if copy.source is not None]
-        self.lost = [_lost_text(copy) for copy in found if copy.source is None]
+        self.lost = [_lost_text(copy, reader.place) for copy in found if copy.source is None]
         self.lost += [str(damage) for damage in artifact_damage(reader, fold)]
 
     def repair(self) -> Iterator[str]:
@@ -60,6 +61,9 @@ class CitedFiles:
         return f"{copy.damage.where}, the run's copy of {copy.name}, was damaged or missing; it was made again."
 
 
-def _lost_text(copy: DamagedCopy) -> str:
+def _lost_text(copy: DamagedCopy, place: str) -> str:
     way = "its original is gone or is not the same any more; restore either from a backup"
+    if not copy.was_sought:
+        resume = f"`holdfast resume {shell_word(place)}` makes it again if its original is the same"
+        way = f"its task was not loaded to look for the original; {resume}"
     return f"{copy.damage} (the run's copy of {copy.name}); {way}"

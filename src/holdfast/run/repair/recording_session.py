@@ -41,6 +41,8 @@ class DamagedCopy:
     damage: Damage
     source: Path | None
     """A file with exactly its content, made from the original; None if there is none."""
+    was_sought: bool = True
+    """Whether the original was looked for: that of a task in Python is not, since its code is not loaded."""
 
 
 class Planner(Protocol):

@@ -133,7 +133,7 @@ class RunSession:
             RunHeld: never again: another session may be executing the run.
             RunGone: never again: the run is not at its place any more.
             SegmentConflict: what is done now could not count.
-            StorageFailure: the upload has stopped with an error in the program itself.
+            StorageFailure: the upload or the lease has stopped with an error in the program itself.
         """
         if self.lease.is_lost():
             raise self.lease.lost_error()
@@ -141,11 +141,13 @@ class RunSession:
         return self.lease.is_held()
 
     def check_store(self) -> None:
-        """Raises what will not pass: an error of our own in the upload, or, where trials count only once they are up, a
-        SegmentConflict: the store has no room for them.
+        """Raises what will not pass: an error of our own in the upload or in the lease, or, where trials count only
+        once they are up, a SegmentConflict: the store has no room for them.
         """
         if self.uploader is not None and self.uploader.defect is not None:
             raise self.uploader.defect
+        if self._store is not None and self._store.lease.defect is not None:
+            raise self._store.lease.defect
         if self.counts_when_uploaded and self.uploader is not None and self.uploader.conflict is not None:
             raise self.uploader.conflict
 

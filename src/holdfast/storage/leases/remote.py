@@ -8,6 +8,7 @@ unless another session was faster. The object also shows people who holds the ru
 """
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -147,6 +148,8 @@ class RemoteLease:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self.lost = False
+        self.defect: StorageFailure | None = None
+        """An error in the program itself that has ended the renewals."""
         self._failing_since = ""
         self.failures = ToleratedFailures()
         self._deadline = 0.0
@@ -267,12 +270,31 @@ class RemoteLease:
         return "" if self.lost or self.is_held() else self._failing_since or _now_text()
 
     def _keep_renewing(self) -> None:
+        is_in_order = False
+        try:
+            self._renew_until_stopped()
+            is_in_order = True
+        finally:
+            if not is_in_order:
+                self._note_defect(sys.exc_info()[1])
+
+    def _renew_until_stopped(self) -> None:
         pauses = RenewalPauses(self._lifetime)
         pause = pauses.usual
         while not self._stop.wait(pause):
             self.renew()
             left = self._deadline - time.monotonic()
             pause = pauses.after_failure(left) if self._failing_since else pauses.after_success()
+
+    def _note_defect(self, error: BaseException | None) -> None:
+        """Ends the session: nobody renews the lease any more, and a pause would last for ever."""
+        self.defect = StorageFailure(
+            f"The lease of {self._store.url} is not renewed any more, because of an error in holdfast:"
+            f" {type(error).__name__}: {error}.",
+            hint="All records are intact on this machine. Please report the error with its traceback; resume the run"
+            " once the lease has run out.",
+        )
+        self.failures.note(LEASE_KEY, self.defect.message)
 
     def renew(self) -> None:
         """Tries to renew once; a failing store leaves the lease to run out, another holder ends it."""

@@ -16,7 +16,8 @@ from typing import Any, BinaryIO
 from holdfast.errors import ConfigurationError
 from holdfast.tasks.workspaces.storage_errors import check_disk
 
-_SECONDS = 3600.0
+GIT_SECONDS = 3600.0
+"""How long git may take."""
 _SAFE = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
@@ -85,7 +86,7 @@ def run_git(
             stdout=stdout or subprocess.PIPE,
             stderr=subprocess.PIPE,
             env={**safe_environment(cwd), **(environment or {})},
-            timeout=_SECONDS,
+            timeout=GIT_SECONDS,
             check=False,
             **given,
         )

@@ -55,7 +55,8 @@ class WaysOut:
             yield f"undo the changes of data or code, then: holdfast resume {self._run}"
         if _is_scoring(decision) and is_rescorable():
             yield from filter(None, [self._rescore()])
-        if not undoable:
+        # Another version is a way out only if nothing else has changed.
+        if unchanged and all(item.by_holdfast for item in unchanged):
             yield from self._with_earlier_version()
         forecast = self._forecast()
         again = [self._rerun()] if any(item.drift is Drift.IDENTITY for item in decision.refused) else []

@@ -37,6 +37,11 @@ class CitedArtifacts:
         rows = [(pack_key(record.trial), *ident, name, digest) for name, digest in record.artifacts.items()]
         self._db.executemany("INSERT OR REPLACE INTO cited VALUES (?,?,?,?,?,?,?)", rows)
 
+    def every(self) -> Iterator[tuple[str, str]]:
+        """What any end cites, also that of an attempt which does not count; a name may have several digests."""
+        for packed, name, digest in self._db.execute("SELECT DISTINCT key, name, digest FROM cited ORDER BY key"):
+            yield f"{unpack_key(packed)}/{name}", digest
+
     def counting(self, end_of: Callable[[str], DecidingEnd | None]) -> Iterator[tuple[str, str]]:
         """What the ends that count cite: names relative to `artifacts`, with their digests; `end_of` knows those."""
         rows: Iterable[tuple[Any, ...]] = self._db.execute(_ROWS)
