@@ -59,13 +59,13 @@ imports: $(STAMP)
 # The tests of the durable core, and of what records into it, measured: 95 % of the core's branches must be covered.
 core: $(MODEL) tools compiled
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m coverage run -m pytest -m 'not soak' -n 2 $(CORE)
+	$(BIN)/python -m coverage run -m pytest -m 'not soak' -n 4 $(CORE)
 	-$(BIN)/python -m coverage combine --quiet  # killed processes leave unreadable data files
 	$(BIN)/python -m coverage report --fail-under=95 --include='src/holdfast/journal/*,src/holdfast/storage/*,src/holdfast/run/*'
 
 # All other tests.
 rest: $(MODEL) tools compiled
-	$(BIN)/python -m pytest -m 'not soak' -n 2 $(CORE:%=--ignore=%)
+	$(BIN)/python -m pytest -m 'not soak' -n 4 $(CORE:%=--ignore=%)
 
 # If the real model cannot be installed, the demo says so and uses the scripted one.
 demo: $(MODEL)
