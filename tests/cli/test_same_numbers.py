@@ -302,7 +302,7 @@ def test_a_kill_between_two_attempts(world):
     """A failed attempt that another was to follow leaves the trial unfinished, not failed."""
     (world.directory / "is-broken").touch()
     # More attempts than there are frames: however many of them a frame holds, the trial is killed before its last one.
-    world.more = {"runner": {"max_retries": 50}}
+    world.more = {"runner": {"max_retries": 400}}
     killed = world.start(HOLDFAST_CRASH_AT="frame.acknowledged:12")
     assert killed.code == -signal.SIGKILL
     ends = [end for end in world.holdfast.records(world.run, "trial") if end["status"] == "failed"]
