@@ -46,7 +46,7 @@ def startable_now(task: PlannedTask, model: str, fold: RunFold) -> PlannedTask:
         return task
     own = task.for_model(model)
     undecided = (one for one in _dependencies(own, model) if one.key not in task.choices and choose(fold, one) is None)
-    return _without(own, undecided)
+    return _without_values(own, undecided)
 
 
 def count_undecided(prepared: PreparedEval, fold: RunFold) -> int:
@@ -67,7 +67,7 @@ def _dependencies(task: PlannedTask, model: str) -> Iterator[Dependency]:
                 yield Dependency(task, model, axis, value, entry)
 
 
-def _without(task: PlannedTask, dependencies: Iterable[Dependency]) -> PlannedTask:
+def _without_values(task: PlannedTask, dependencies: Iterable[Dependency]) -> PlannedTask:
     waiting = {(one.axis, one.value) for one in dependencies}
     return task._replace(axes=tuple(axes for axes in task.axes if waiting.isdisjoint(axes.items())))
 
@@ -101,7 +101,7 @@ class Waves:
     @property
     def first(self) -> PlannedTask:
         """The task with the combinations that depend on nothing."""
-        return _without(self._task, (one for one, _ in self._waiting.values()))
+        return _without_values(self._task, (one for one, _ in self._waiting.values()))
 
     def follow(self, queue: TrialQueue[PlannedTrial]) -> None:
         """Has the later waves follow the trials of a queue."""
