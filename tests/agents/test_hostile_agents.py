@@ -151,7 +151,7 @@ print("read", Path(sys.argv[1]).read_text(), "done")
     assert "read Write w0. done" in text
     assert not list((tmp_path / "r" / "workspaces").glob("*/prompt.txt"))
     (replay,) = (tmp_path / "r" / "artifacts").glob("*/replay.sh")
-    assert str(replay.with_name("prompt.txt")) in replay.read_text()
+    assert f'"$run"/artifacts/{replay.parent.name}/prompt.txt' in replay.read_text()
 
 
 def test_an_agent_behind_a_wrapper_that_ends_normally_is_a_success(holdfast, tmp_path):
