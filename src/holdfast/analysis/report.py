@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from holdfast.analysis.determinism import Determinism, determinism_of
 from holdfast.analysis.failure_groups import Failures, read_failures
 from holdfast.analysis.ledger import SavedCalls, given_up_text, saved_in
 from holdfast.analysis.metrics import Metric, ScoreTotals
+from holdfast.analysis.notes.determinism import Determinism, determinism_of
 from holdfast.analysis.notes.odd_answers import odd_answer_notes
 from holdfast.analysis.notes.redone_trials import RedoneTrials, redone_trials
 from holdfast.analysis.sampling_report import SamplingReport, sampling_report

@@ -287,7 +287,7 @@ class RemoteLease:
             pause = pauses.after_failure(left) if self._failing_since else pauses.after_success()
 
     def _note_defect(self, error: BaseException | None) -> None:
-        """Ends the session: nobody renews the lease any more, and a pause would last for ever."""
+        """Ends the session: nobody renews the lease any more, so that a pause would never end."""
         self.defect = StorageFailure(
             f"The lease of {self._store.url} is not renewed any more, because of an error in holdfast:"
             f" {type(error).__name__}: {error}.",

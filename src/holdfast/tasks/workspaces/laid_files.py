@@ -41,7 +41,7 @@ def check_laid_files(template: WorkspaceTemplate, files: Sequence[LaidFile]) -> 
 
 
 def _check_kind(file: LaidFile, name: str, template: WorkspaceTemplate) -> None:
-    own, there = _kind(Path(file.source)), _kind_in_template(name, template)
+    own, there = _entry_kind(Path(file.source)), _kind_in_template(name, template)
     if own and there and own != there:
         raise ConfigurationError(
             f"{file.field}: {file.place!r} is a {own}, and the template of the workspace has a {there} there.",
@@ -57,18 +57,18 @@ def _files_at(parent: str, file: LaidFile, template: WorkspaceTemplate, files: S
     # Values of the same axis are never combined.
     others += [(one.field, one.place, one.source) for one in files if one.axis != file.axis]
     for field, place, source in others:
-        if checked_place(place, field) == parent and _kind(Path(source)) == _FILE:
+        if checked_place(place, field) == parent and _entry_kind(Path(source)) == _FILE:
             yield field
 
 
-def _kind(path: Path) -> str:
+def _entry_kind(path: Path) -> str:
     """What is there; empty if nothing is, or something else."""
     return _DIRECTORY if path.is_dir() else _FILE if path.is_file() else ""
 
 
 def _kind_in_template(place: str, template: WorkspaceTemplate) -> str:
     if template.path:
-        return _FILE if Path(template.path, place).is_symlink() else _kind(Path(template.path, place))
+        return _FILE if Path(template.path, place).is_symlink() else _entry_kind(Path(template.path, place))
     if not template.repo or "://" in template.repo or not Path(template.repo).is_dir():
         return ""
     try:
