@@ -35,3 +35,20 @@ def test_the_first_experiment_prints_the_rows_of_the_page(program, tmp_path):
     shown = re.search(r"`holdfast (show tiers --where )'(.*?)'`", PAGE)
     found = program.json(*shown[1].split(), shown[2], code=0)["trials"]
     assert [trial["axes"] for trial in found] == [{"subtest": "discount", "tier": "T0"}] * 2
+
+
+def test_the_commands_of_the_example_work_in_its_directory(tmp_path):
+    """The directory of the run must not be one of the example's own."""
+    place = tmp_path / "experiment"
+    shutil.copytree(ROOT / "examples" / "experiment", place)
+    text = (place / "README.md").read_text(encoding="utf-8")
+    commands = re.findall(r"^\$ (.+)$", text, re.MULTILINE)
+    assert len(commands) == 3
+    zygote = Zygote()
+    program = Program(place, zygote)
+    for command in commands:
+        if command.startswith("holdfast "):
+            program(*command.split()[1:], code=0)
+        else:
+            subprocess.run(command.split(), cwd=place, check=True, capture_output=True)
+    zygote.end()
